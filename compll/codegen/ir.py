@@ -331,6 +331,31 @@ class Loop:
 
 Operation = Union[Sweep, Sort, MatMul, Transpose, Orthonormalize, AllReduce, Loop]
 
+
+def results(operation: Operation) -> tuple[Value, ...]:
+    """The values that an operation defines."""
+    match operation:
+        case Sweep(sinks=sinks):
+            return tuple(value for sink in sinks for value in sink_results(sink))
+        case Loop(carried=carried):
+            return tuple(c.result for c in carried)
+        case _:
+            return (operation.result,)
+
+
+def sink_results(sink: Sink) -> tuple[Value, ...]:
+    """The values that a sink defines."""
+    match sink:
+        case Fold(results=values):
+            return values
+        case Keep(index=index, count=count, cut=cut, carried=carried):
+            return (index, count, cut, *(value for value, _ in carried))
+        case Top(index=index, carried=carried):
+            return (index, *(value for value, _ in carried))
+        case _:
+            return (sink.result,)
+
+
 # --- functions and programs ------------------------------------------------------------------------------------------
 
 Role = Literal["gradient", "residual", "state", "field", "count", "out", "finite", "cut"]
