@@ -1,0 +1,39 @@
+// One bit for every position of a space, in words of 32: what a filter or a selection has marked.
+#pragma once
+
+#include <compll/place.cuh>
+
+namespace compll {
+
+// Stores a warp's votes for 32 consecutive positions (the first a multiple of 32) and returns them.
+__device__ inline uint32_t mark(uint32_t* mask, index_t position, index_t extent, bool vote) {
+    const uint32_t votes = __ballot_sync(ALL_LANES, vote);
+    if (lane_of_warp() == 0 && position < extent) mask[position / 32] = votes;
+    return votes;
+}
+
+// The votes for the 32 positions from `first` on, a multiple of 32.
+__device__ inline uint32_t marks_at(const uint32_t* mask, index_t first, index_t extent) {
+    return first < extent ? mask[first / 32] : 0u;
+}
+
+// How many positions of [first, end) are marked, `first` being a multiple of 32. For a whole warp to call.
+__device__ inline uint32_t count_marks(const uint32_t* mask, index_t first, index_t end) {
+    uint32_t count = 0;
+    for (index_t at = first + 32 * lane_of_warp(); at < end; at += 1024) {
+        const index_t left = end - at;
+        count += __popc(left >= 32 ? mask[at / 32] : mask[at / 32] & ((1u << left) - 1));
+    }
+    return warp_sum(count);
+}
+
+// Adds up what the two warps of every group counted; right in lane 0 of the group. For the whole block to call.
+__device__ inline uint32_t group_sum(uint32_t of_warp) {
+    __shared__ uint32_t of_upper[GROUPS];
+    __syncthreads();
+    if (lane_of_chunk() == 32) of_upper[group_of_block()] = of_warp;
+    __syncthreads();
+    return of_warp + of_upper[group_of_block()];
+}
+
+}  // namespace compll
