@@ -20,7 +20,8 @@ COUNT_BYTES = 4
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
     """One field on the wire. `offset` and `nbytes` are sizes in bytes; `count_offset` is where its count lies in the
-    header, or None; `low_bits` and `low_bytes` describe the first part of an ascending section."""
+    header and `count_of` the field that carries it, or None; `low_bits` and `low_bytes` describe the first part of an
+    ascending section."""
 
     name: str
     coding: Literal["raw", "packed", "ascending"]
@@ -29,6 +30,7 @@ class Section:
     offset: Size
     nbytes: Size
     count_offset: int | None = None
+    count_of: str | None = None
     extent: Size | None = None
     low_bits: Size | None = None
     low_bytes: Size | None = None
@@ -66,13 +68,14 @@ def _section(field: Field, offset: Size, count_offsets: Mapping[str, int]) -> Se
         low_bits, low_bytes, nbytes = ascending_geometry(field.shape, field.ascending)
         return Section(
             name=field.name, coding="ascending", dtype=field.dtype, shape=field.shape, offset=offset, nbytes=nbytes,
-            count_offset=count_offset, extent=field.ascending, low_bits=low_bits, low_bytes=low_bytes,
+            count_offset=count_offset, count_of=field.count_of, extent=field.ascending,
+            low_bits=low_bits, low_bytes=low_bytes,
         )  # fmt: skip
     coding: Literal["raw", "packed"] = "raw" if field.dtype.bits % 8 == 0 else "packed"
     nbytes = _bytes_of_bits(apply("mul", product(field.shape), Num(field.dtype.bits)))
     return Section(
         name=field.name, coding=coding, dtype=field.dtype, shape=field.shape, offset=offset, nbytes=nbytes,
-        count_offset=count_offset,
+        count_offset=count_offset, count_of=field.count_of,
     )  # fmt: skip
 
 

@@ -69,31 +69,34 @@ def _words(position: Array, key: KeyWords, stream: int, shared: bool) -> Array:
 def uniform(position: Array, key: KeyWords, stream: int, shared: bool, bits: int = 32) -> Array:
     """f32 in [0, 1) from 24 bits of a word, or from a 16-bit half."""
     if bits == 32:
-        return (_words(position, key, stream, shared) >> np.uint64(8)).astype(np.float32) * np.float32(2.0**-24)
+        high: Array = _words(position, key, stream, shared) >> np.uint64(8)
+        return high.astype(np.float32) * np.float32(2.0**-24)
     i = position.astype(np.uint64) + np.uint64(key.base)
     words, inverse = _distinct_blocks(i // np.uint64(8), key, stream, shared)
     word = words[((i % np.uint64(8)) // np.uint64(2)).astype(np.intp), inverse]
-    half = (word >> (np.uint64(16) * (i % np.uint64(2)))) & np.uint64(0xFFFF)
-    return half.astype(np.float32) * np.float32(2.0**-16)
+    half: Array = ((word >> (np.uint64(16) * (i % np.uint64(2)))) & np.uint64(0xFFFF)).astype(np.float32)
+    return half * np.float32(2.0**-16)
 
 
 def normal(position: Array, key: KeyWords, stream: int, shared: bool) -> Array:
     """f32, the centred and scaled sum of the eight halves of block i: mean 0, variance 1, |x| < 4.91."""
     words = blocks(position.astype(np.uint64) + np.uint64(key.base), key, stream, shared)
-    total = ((words & np.uint64(0xFFFF)) + (words >> np.uint64(16))).sum(axis=0)
-    return (total.astype(np.int64) - 262140).astype(np.float32) * _NORMAL_SCALE
+    total: Array = ((words & np.uint64(0xFFFF)) + (words >> np.uint64(16))).sum(axis=0)
+    centred: Array = (total.astype(np.int64) - 262140).astype(np.float32)
+    return centred * _NORMAL_SCALE
 
 
 def sample_index(position: Array, extent: int, key: KeyWords, stream: int, shared: bool) -> Array:
     """u32 below `extent`, with replacement."""
-    return ((_words(position, key, stream, shared) * np.uint64(extent)) >> _32).astype(np.uint32)
+    scaled: Array = (_words(position, key, stream, shared) * np.uint64(extent)) >> _32
+    return scaled.astype(np.uint32)
 
 
 def choose(position: Array, extent: int, key: KeyWords, stream: int, shared: bool) -> Array:
-    """u32: a keyed permutation of 0 .. extent - 1 (a Feistel network with cycle walking); 0 for positions beyond."""
-    result = np.zeros(position.shape, np.uint32)
+    """u32: a keyed permutation of 0 .. extent - 1 (Feistel network, cycle walking); `extent` for positions beyond."""
+    result = np.full(position.shape, extent, np.uint32)
     if extent <= 1:
-        return result
+        return np.minimum(position, extent).astype(np.uint32)
     round_keys = blocks(np.arange(2, dtype=np.uint64), key, stream, shared).T.reshape(-1).astype(np.uint32)
     half = (max(_CHOOSE_BITS, (extent - 1).bit_length()) + 1) // 2
     inside = position < extent
@@ -119,4 +122,5 @@ def _mix(v: Array) -> Array:
     v = v * np.uint32(0x85EBCA77)
     v = v ^ (v >> np.uint32(13))
     v = v * np.uint32(0xC2B2AE3D)
-    return v ^ (v >> np.uint32(16))
+    result: Array = v ^ (v >> np.uint32(16))
+    return result
