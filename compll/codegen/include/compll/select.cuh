@@ -20,9 +20,8 @@ template <class Order>
 struct Selection {
     Order hint;       // candidates have keys of at least this
     Order threshold;  // the digits of the k-th largest key that are known
-    unsigned arrivals;
     unsigned shift;   // of the digit resolved last
-    unsigned missed;  // the hint was too high: the mask is void
+    unsigned dense;   // the hint was too high: the mask is void, every position is a candidate
     uint32_t remaining;  // how many of the k have the known digits
     uint32_t histogram[BINS];
 };
@@ -39,6 +38,9 @@ __device__ inline unsigned next_shift(unsigned shift) { return shift > DIGIT ? s
 // digit the lowest, where there are fewer. `bins` may be shared or global. For the whole block to call.
 __device__ inline unsigned find_digit(const uint32_t* bins, uint32_t wanted, uint32_t& above, bool& found) {
     constexpr unsigned EACH = BINS / THREADS;
+    above = 0;
+    found = true;
+    if (wanted == 0) return BINS - 1;
     __shared__ unsigned digit_found;
     __shared__ uint32_t above_found;
     const unsigned highest_bin = BINS - 1 - threadIdx.x * EACH;
@@ -54,8 +56,10 @@ __device__ inline unsigned find_digit(const uint32_t* bins, uint32_t wanted, uin
         above_found = before;
     }
     __syncthreads();
-    above = found ? above_found : 0;
-    return found ? digit_found : 0;
+    if (found) above = above_found;
+    const unsigned digit = found ? digit_found : 0;
+    __syncthreads();
+    return digit;
 }
 
 __device__ inline void clear_bins(uint32_t* bins) {
@@ -71,19 +75,21 @@ __device__ inline void add_bins(const uint32_t* bins, uint32_t* to) {
     }
 }
 
-// Settles the next digit of the threshold from the segment's histogram, which is left zero. For the whole last block.
+// Settles the digit at `shift` from the segment's histogram, which is left zero; false where too few keys were counted.
+// For the whole last block.
 template <class Order>
-__device__ void settle_digit(Selection<Order>* selection, unsigned shift, uint32_t wanted) {
+__device__ bool settle_digit(Selection<Order>* selection, unsigned shift, Order known, uint32_t wanted) {
     uint32_t above;
     bool found;
     const unsigned digit = find_digit(selection->histogram, wanted, above, found);
-    __syncthreads();
     clear_bins(selection->histogram);
-    if (threadIdx.x > 0) return;
-    selection->missed = !found;
-    selection->shift = shift;
-    selection->threshold |= Order(digit) << shift;
-    selection->remaining = wanted - above;
+    if (threadIdx.x == 0) {
+        selection->threshold = known | Order(digit) << shift;
+        selection->shift = shift;
+        selection->remaining = wanted - above;
+    }
+    __syncthreads();
+    return found;
 }
 
 __device__ inline uint32_t wanted_of(uint64_t k, index_t extent) { return uint32_t(k < extent ? k : extent); }
@@ -119,11 +125,127 @@ __device__ void sample_keys(Selection<Order>* selection, index_t extent, uint64_
             hint |= Order(find_digit(bins, wanted, above, found)) << shift;
             wanted -= above;
             known |= Order(BINS - 1) << shift;
-            __syncthreads();
             if (shift < first_shift<Order>()) break;  // two digits are enough for a hint
         }
     }
     if (threadIdx.x == 0) selection->hint = hint;
+}
+
+// Counts the first digit of a candidate's key in the block's histogram.
+template <class Order>
+__device__ void count_digit(uint32_t* bins, Order key) {
+    atomicAdd(&bins[unsigned(key >> first_shift<Order>())], 1u);
+}
+
+// Settles the first digit after the sweep. For the whole last block.
+template <class Order>
+__device__ void settle_candidates(Selection<Order>* selection, index_t extent, uint64_t k) {
+    const bool found = settle_digit(selection, first_shift<Order>(), Order(0), wanted_of(k, extent));
+    if (threadIdx.x == 0) selection->dense = !found;
+}
+
+// The first digit again, from every position. For launches after a sweep whose hint was too high.
+template <class Order, class Key>
+__device__ void rescan(Selection<Order>* selection, unsigned* arrivals, const Tile& tile, index_t extent, uint64_t k,
+                       Key key) {
+    __shared__ uint32_t bins[BINS];
+    if (!selection->dense) return;
+    clear_bins(bins);
+    for (unsigned strip = 0; strip < STRIPS; ++strip) {
+        const index_t position = position_of(tile, strip);
+        if (position < extent) count_digit<Order>(bins, key(position));
+    }
+    add_bins(bins, selection->histogram);
+    if (!last_tile(arrivals, tile)) return;
+    settle_digit(selection, first_shift<Order>(), Order(0), wanted_of(k, extent));
+}
+
+// The candidates among the 32 positions from `first` on, as bits.
+template <class Order>
+__device__ uint32_t candidates_at(const Selection<Order>& selection, const uint32_t* mask, index_t first,
+                                  index_t extent) {
+    if (first >= extent) return 0;
+    if (!selection.dense) return mask[first / 32];
+    const index_t left = extent - first;
+    return left >= 32 ? ~0u : (1u << left) - 1;
+}
+
+// Settles the next digit of the threshold. True in the whole last block when it was the last digit.
+template <class Order, class Key>
+__device__ bool refine(Selection<Order>* selection, const uint32_t* mask, unsigned* arrivals, const Tile& tile,
+                       index_t extent, Key key) {
+    __shared__ uint32_t bins[BINS];
+    clear_bins(bins);
+    const Order known = ~Order(0) << selection->shift;
+    const Order threshold = selection->threshold;
+    const unsigned shift = next_shift(selection->shift);
+    for (unsigned strip = 0; strip < STRIPS; ++strip) {
+        const index_t position = position_of(tile, strip);
+        const uint32_t votes = candidates_at(*selection, mask, position - lane_of_warp(), extent);
+        if ((votes >> lane_of_warp() & 1) == 0) continue;
+        const Order order = key(position);
+        if ((order & known) == threshold) atomicAdd(&bins[unsigned(order >> shift) % BINS], 1u);
+    }
+    add_bins(bins, selection->histogram);
+    if (!last_tile(arrivals, tile)) return false;
+    settle_digit(selection, shift, threshold, selection->remaining);
+    return shift == 0;
+}
+
+// How many keys of every run are above the threshold and how many equal it; then, in the last block, how many before.
+template <class Order, class Key>
+__device__ void count_selected(const Selection<Order>& selection, const uint32_t* mask, uint32_t* above,
+                               uint32_t* equal, unsigned* arrivals, const Tile& tile, index_t extent, Key key) {
+    const index_t run = run_of(tile);
+    uint32_t more = 0;
+    uint32_t same = 0;
+    for (unsigned step = 0; step < RUN && run + step < extent; step += 32) {
+        const uint32_t votes = candidates_at(selection, mask, run + step, extent);
+        if ((votes >> lane_of_warp() & 1) == 0) continue;
+        const Order order = key(run + step + lane_of_warp());
+        more += order > selection.threshold;
+        same += order == selection.threshold;
+    }
+    more = warp_sum(more);
+    same = warp_sum(same);
+    if (lane_of_warp() == 0 && run < extent) {
+        above[run / RUN] = more;
+        equal[run / RUN] = same;
+    }
+    if (!last_tile(arrivals, tile)) return;
+    const index_t runs = extent == 0 ? 0 : (extent - 1) / RUN + 1;
+    prefix_counts(above, runs);
+    prefix_counts(equal, runs);
+}
+
+// Calls `emit(slot, position)` for every selected position of the tile, and `pad(slot)` for slots that stay empty.
+template <class Order, class Key, class Emit, class Pad>
+__device__ void write_selected(const Selection<Order>& selection, const uint32_t* mask, const uint32_t* above,
+                               const uint32_t* equal, const Tile& tile, index_t extent, uint64_t k, Key key, Emit emit,
+                               Pad pad) {
+    if (tile.index == 0) {
+        for (uint64_t slot = extent + threadIdx.x; slot < k; slot += THREADS) pad(uint32_t(slot));
+    }
+    const index_t run = run_of(tile);
+    if (run >= extent || k == 0) return;
+    uint32_t more = above[run / RUN];
+    uint32_t same = equal[run / RUN];
+    for (unsigned step = 0; step < RUN && run + step < extent; step += 32) {
+        const uint32_t votes = candidates_at(selection, mask, run + step, extent);
+        if (votes == 0) continue;
+        const index_t position = run + step + lane_of_warp();
+        const bool candidate = (votes >> lane_of_warp() & 1) != 0;
+        const Order order = candidate ? key(position) : Order(0);
+        const bool is_more = candidate && order > selection.threshold;
+        const bool is_same = candidate && order == selection.threshold;
+        const uint32_t all_more = __ballot_sync(ALL_LANES, is_more);
+        const uint32_t all_same = __ballot_sync(ALL_LANES, is_same);
+        const uint32_t ties = same + votes_below(all_same);
+        const uint32_t taken = ties < selection.remaining ? ties : selection.remaining;
+        if (is_more || (is_same && ties < selection.remaining)) emit(more + votes_below(all_more) + taken, position);
+        more += __popc(all_more);
+        same += __popc(all_same);
+    }
 }
 
 }  // namespace compll
