@@ -1,0 +1,1 @@
+"""Running compiled compressors: on one gradient (`compressor`) and inside data-parallel training (`sync`)."""

@@ -1,0 +1,44 @@
+"""The saved form of a SyncState: plain tensors and numbers, with enough identity to refuse what does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from compll.diagnostics import CompllError
+from compll.runtime.state import State
+
+FORMAT = 1
+
+#: What must be equal between the saved state and the one that loads it; `params` may change where shapes allow.
+_EQUAL = ("compressor", "source_hash", "seed")
+
+
+def saved_state(identity: Mapping[str, Any], *, step: int, states: Mapping[str, State]) -> dict[str, Any]:
+    """The dictionary that `SyncState.state_dict` returns."""
+    tensors = {name: state.state_dict() for name, state in states.items()}
+    return {"format": FORMAT, **identity, "step": step, "states": tensors}
+
+
+def check_saved(saved: Mapping[str, Any], identity: Mapping[str, Any], states: Mapping[str, State]) -> None:
+    """Raise CompllError when a saved state cannot be continued, naming the first thing that differs."""
+    if saved.get("format") != FORMAT:
+        raise CompllError(f"saved state needs format {FORMAT}, got {saved.get('format')!r}")
+    if saved["world_size"] != identity["world_size"]:
+        raise CompllError(
+            f"the saved state is of {saved['world_size']} ranks, this run has {identity['world_size']}: start as many "
+            "ranks as before, or do not load it and start with empty residuals (what was not yet sent is lost)"
+        )
+    if saved["rank"] != identity["rank"]:
+        raise CompllError(f"the saved state is rank {saved['rank']}'s, need the one of rank {identity['rank']}")
+    for name in _EQUAL:
+        if saved[name] != identity[name]:
+            raise CompllError(f"saved state: `{name}` needs to be {identity[name]!r}, got {saved[name]!r}")
+    if saved["states"].keys() != states.keys():
+        different = sorted(saved["states"].keys() ^ states.keys())
+        raise CompllError(f"saved state and model differ in which parameters are compressed: `{different[0]}`")
+    for name, state in states.items():
+        try:
+            state.clone().load_state_dict(saved["states"][name])
+        except CompllError as problem:
+            raise CompllError(f"saved state of `{name}`: {problem}") from None

@@ -1,0 +1,43 @@
+"""What a call needs of its tensors, in one voice: each function returns nothing or raises CompllError."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from compll.diagnostics import CompllError
+
+ALIGNMENT = 4  # bytes; every section of a payload starts at a multiple of it
+
+
+def check_shape(tensor: torch.Tensor, shape: Sequence[int], what: str) -> None:
+    if tuple(tensor.shape) != tuple(shape):
+        raise CompllError(f"`{what}` needs shape {tuple(shape)}, got {tuple(tensor.shape)}")
+
+
+def check_float(tensor: torch.Tensor, what: str) -> None:
+    if not tensor.is_floating_point():
+        raise CompllError(f"`{what}` needs a floating-point tensor, got {tensor.dtype}")
+
+
+def check_dense(tensor: torch.Tensor, what: str) -> None:
+    if tensor.layout != torch.strided:
+        raise CompllError(f"`{what}` needs a dense tensor, got layout {tensor.layout}")
+
+
+def check_bytes(buffer: torch.Tensor, nbytes: int, device: torch.device, *, owner: str) -> None:
+    """A payload buffer of the program `owner`: contiguous, 1-D, uint8, of exactly `nbytes`, on `device`."""
+    if buffer.dtype != torch.uint8 or buffer.dim() != 1 or not buffer.is_contiguous():
+        raise CompllError(
+            f"payload of `{owner}` needs a contiguous 1-D torch.uint8 tensor, got {buffer.dim()}-D {buffer.dtype}"
+        )
+    if buffer.numel() != nbytes:
+        raise CompllError(f"payload of `{owner}` needs {nbytes} bytes for this gradient, got {buffer.numel()}")
+    if buffer.device != device:
+        raise CompllError(f"payload of `{owner}` needs to be on `{device}`, got `{buffer.device}`")
+
+
+def aligned(buffer: torch.Tensor) -> torch.Tensor:
+    """The buffer itself, or a copy where it starts between two words."""
+    return buffer.clone() if buffer.data_ptr() % ALIGNMENT else buffer

@@ -1,0 +1,112 @@
+"""The collectives that strategies use, on a process group of their own. Only this and `sync` use torch.distributed.
+
+Everything here is asynchronous: `done` is called on some thread when an operation has ended, well or not, and must do
+no more than note it. Waiting inside such a callback deadlocks Gloo.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from threading import Lock
+from typing import Any, Protocol
+
+import torch
+import torch.distributed as dist
+
+from compll.diagnostics import CompllError
+
+
+class Handle(Protocol):
+    """Operations that were started together."""
+
+    def wait(self) -> None:
+        """Return when the results may be used; raise when an operation failed."""
+
+
+class Collectives(Protocol):
+    """What a strategy asks for; all ranks call the same operations in the same order with equal sizes."""
+
+    @property
+    def rank(self) -> int: ...
+
+    @property
+    def world_size(self) -> int: ...
+
+    def all_gather(self, output: torch.Tensor, source: torch.Tensor, done: Callable[[], None]) -> Handle:
+        """Every rank's `source`, in rank order, into `output` [world size * source]."""
+
+    def all_reduce(self, tensors: Sequence[torch.Tensor], done: Callable[[], None]) -> Handle:
+        """The sum over the ranks of each tensor, in place; `done` is called once, when all are complete."""
+
+    def abort(self) -> None:
+        """Break the connections, so that the other ranks fail now and not after their timeout."""
+
+
+class _Works:
+    def __init__(self, works: Sequence[Any], done: Callable[[], None]) -> None:
+        self._works = works
+        self._left = len(works)
+        self._lock = Lock()
+        self._done = done
+        for work in works:
+            work.get_future().add_done_callback(self._one_done)
+        if not works:
+            done()
+
+    def _one_done(self, _: object) -> None:
+        with self._lock:
+            self._left -= 1
+            last = self._left == 0
+        if last:
+            self._done()
+
+    def wait(self) -> None:
+        for work in self._works:
+            work.wait()
+
+
+class TorchCollectives:
+    """On a new process group with the ranks and the timeout of `parent`. All its ranks must construct this together."""
+
+    def __init__(self, parent: dist.ProcessGroup) -> None:
+        ranks = dist.get_process_group_ranks(parent)
+        self._group = dist.new_group(
+            ranks, timeout=group_timeout(parent), use_local_synchronization=len(ranks) != dist.get_world_size()
+        )
+        self._rank = dist.get_rank(self._group)
+        self._world_size = dist.get_world_size(self._group)
+
+    @property
+    def rank(self) -> int:
+        return self._rank
+
+    @property
+    def world_size(self) -> int:
+        return self._world_size
+
+    def all_gather(self, output: torch.Tensor, source: torch.Tensor, done: Callable[[], None]) -> Handle:
+        return _Works([dist.all_gather_into_tensor(output, source, group=self._group, async_op=True)], done)
+
+    def all_reduce(self, tensors: Sequence[torch.Tensor], done: Callable[[], None]) -> Handle:
+        return _Works([dist.all_reduce(t, group=self._group, async_op=True) for t in tensors], done)
+
+    def abort(self) -> None:
+        self._group.abort()
+
+
+def group_timeout(group: dist.ProcessGroup) -> timedelta:
+    """The timeout that a group was made with; a new group does not inherit it."""
+    device = "cuda" if dist.get_backend(group) == "nccl" else "cpu"
+    return group._get_backend(torch.device(device)).options._timeout  # type: ignore[no-any-return]
+
+
+def check_agreement(collectives: TorchCollectives, digest: bytes, what: str) -> None:
+    """Raise CompllError on every rank when the ranks' digests differ. `what` says what they are digests of."""
+    mine = torch.tensor(list(digest), dtype=torch.uint8)
+    everyone = torch.empty(collectives.world_size * len(mine), dtype=torch.uint8)
+    collectives.all_gather(everyone, mine, lambda: None).wait()
+    rows = everyone.view(collectives.world_size, -1)
+    different = [rank for rank in range(collectives.world_size) if not torch.equal(rows[rank], rows[0])]
+    if different:
+        raise CompllError(f"all ranks need the same {what}; it differs between rank 0 and rank {different[0]}")

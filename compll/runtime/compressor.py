@@ -1,0 +1,292 @@
+"""A compiled compressor: encode a gradient to bytes, decode bytes to a gradient. Knows no process group.
+
+What is worked out per shape and dtype lives in `program`; what runs lives in `devices`. Results go through f32 and are
+rounded once to the dtype asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import torch
+
+from compll.codegen import ir
+from compll.diagnostics import CompllError
+from compll.dsl.check import parameter_values
+from compll.runtime.batch import Item, run_batch
+from compll.runtime.checks import ALIGNMENT, aligned, check_bytes, check_dense, check_float, check_shape
+from compll.runtime.devices import open_device
+from compll.runtime.devices.base import Device
+from compll.runtime.key import Key
+from compll.runtime.payload import Payload
+from compll.runtime.program import ANY_SHAPE, Program, SectionLayout, Sized, Values, reduces_inside
+from compll.runtime.rounding import round_into
+from compll.runtime.state import State
+
+BACKENDS = ("auto", "reference", "cpu", "emulator", "cuda")
+
+
+class Compressor:
+    """One program with its parameter values. Made by `compll.load`; immutable, usable from several threads.
+
+    Shapes and dtypes of gradients may differ from call to call. Gradients are f32, f16 or bf16 tensors; what is
+    flattened is their logical (row-major) order, whatever the memory format.
+    """
+
+    def __init__(
+        self, program: Program, *, values: Values, defaults: Values, backend: str = "auto", feedback: bool | None = None
+    ) -> None:
+        if backend not in BACKENDS:
+            raise CompllError(f"backend needs one of {', '.join(BACKENDS)}, got `{backend}`")
+        self._program = program
+        self._values = dict(values)
+        self._defaults = dict(defaults)
+        self._feedback = feedback
+        self.backend = backend
+        if backend != "auto":
+            open_device(backend)  # say at once when it is not there
+
+    # --- what it is --------------------------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        return self._program.compressor.name
+
+    @property
+    def params(self) -> dict[str, float | int | bool]:
+        """Every parameter's value."""
+        return dict(self._values)
+
+    @property
+    def source_hash(self) -> str:
+        """SHA-256 of the program's text, in hexadecimal."""
+        return self._program.source_hash
+
+    @cached_property
+    def _any(self) -> ir.Program:
+        return self._sized(ANY_SHAPE, torch.float32).compilation.program
+
+    @property
+    def traits(self) -> frozenset[str]:
+        """The traits that hold for these parameter values."""
+        return frozenset(self._any.traits)
+
+    @property
+    def feedback(self) -> bool:
+        """Whether encode keeps what it did not send in a residual."""
+        return self._any.feedback if self._feedback is None else self._feedback
+
+    @property
+    def reduces_inside(self) -> bool:
+        """Whether encode has a collective of its own; alone, that is the identity."""
+        return reduces_inside(self._any)
+
+    def with_params(self, **params: object) -> Compressor:
+        """The same program with some parameters changed. Raises CompllError as `load` does."""
+        values = parameter_values(self._program.module, {**self._values, **params})
+        return Compressor(
+            self._program, values=values, defaults=self._defaults, backend=self.backend, feedback=self._feedback
+        )
+
+    def with_feedback(self, feedback: bool) -> Compressor:
+        """The same program with error feedback on or off, whatever it declares."""
+        return Compressor(
+            self._program, values=self._values, defaults=self._defaults, backend=self.backend, feedback=feedback
+        )
+
+    def payload_bytes(self, shape: Sequence[int], dtype: torch.dtype = torch.float32) -> int:
+        """The size of every payload of a gradient of this shape; it never depends on data."""
+        return self._sized(shape, dtype).payload_nbytes
+
+    def sized(self, shape: Sequence[int], dtype: torch.dtype = torch.float32) -> Sized:
+        """The compilation, environment, sections and states for a shape: what tools look into."""
+        return self._sized(shape, dtype)
+
+    def sections(self, shape: Sequence[int], dtype: torch.dtype = torch.float32) -> tuple[SectionLayout, ...]:
+        """The payload's typed sections; empty for a gradient without elements."""
+        return self._sized(shape, dtype).sections
+
+    def __repr__(self) -> str:
+        params = "".join(f", {name}={value!r}" for name, value in self._values.items())
+        return f"compll.load({self.name!r}, backend={self.backend!r}{params})"
+
+    # --- one gradient ------------------------------------------------------------------------------------------------
+
+    def init_state(self, grad: torch.Tensor, key: Key | None = None) -> State:
+        """The residual (zeros) and the program's states before the first step, on the gradient's device."""
+        sized = self._sized(grad.shape, grad.dtype)
+        device = self._device(grad)
+        residual = torch.zeros(grad.shape, dtype=torch.float32, device=grad.device) if self.feedback else None
+        states = {s.name: torch.zeros(s.shape, dtype=s.dtype, device=grad.device) for s in sized.states}
+        for layout in sized.states:
+            if layout.initial is not None and sized.numel:
+                arrays = {f"state_{layout.name}": states[layout.name]}
+                run_batch(self._program, device, layout.initial, [Item(sized, arrays, key or Key())])
+        return State(residual=residual, states=states)
+
+    def encode(
+        self, grad: torch.Tensor, state: State | None = None, key: Key | None = None, out: torch.Tensor | None = None
+    ) -> Payload:
+        """Compress; with feedback, of gradient plus residual. Updates `state` in place (None: the initial one).
+
+        `out` is a 1-D uint8 tensor of `payload_bytes(grad.shape, grad.dtype)` bytes to write to; without it the buffer
+        is fresh. Raises CompllError when shape, dtype or device of an argument is another than needed.
+        """
+        states = [self.init_state(grad, key) if state is None else state]
+        return self.encode_batch([grad], states, [key or Key()], None if out is None else [out])[0]
+
+    def payload(self, buffer: torch.Tensor | bytes, like: torch.Tensor, key: Key | None = None) -> Payload:
+        """Bytes from elsewhere as a payload; `key` is the sender's, which shared draws in decode use.
+
+        Raises CompllError when `buffer` is not 1-D uint8 of exactly the length that `like` needs. What the bytes say
+        is never an error: counts are clamped, indices beyond the gradient dropped.
+        """
+        if not isinstance(buffer, torch.Tensor):
+            buffer = torch.tensor(list(buffer), dtype=torch.uint8)
+        check_bytes(buffer, self.payload_bytes(like.shape, like.dtype), like.device, owner=self.name)
+        return Payload(buffer=buffer, shape=like.shape, dtype=like.dtype, key=key or Key())
+
+    def decode(
+        self, payload: Payload, like: torch.Tensor | None = None, out: torch.Tensor | None = None, add: bool = False
+    ) -> torch.Tensor:
+        """The gradient that a payload stands for, in the shape and dtype of `like` (default: the payload's own).
+
+        With `out` it is written there (any float dtype), with `add` as well it is added to what `out` holds; one
+        rounding in either case. Raises CompllError when shapes or lengths do not agree.
+        """
+        if out is None:
+            if add:
+                raise CompllError("decode: `add` needs `out`, the tensor to add to")
+            shape, dtype = (payload.shape, payload.dtype) if like is None else (like.shape, like.dtype)
+            out = torch.empty(shape, dtype=dtype, device=payload.buffer.device)
+        check_shape(out, payload.shape, "out")
+        check_float(out, "out")
+        self.decode_batch([[payload]], [out], add=add, mean=False)
+        return out
+
+    # --- batches -----------------------------------------------------------------------------------------------------
+
+    def encode_batch(
+        self,
+        grads: Sequence[torch.Tensor],
+        states: Sequence[State],
+        keys: Sequence[Key],
+        outs: Sequence[torch.Tensor] | None = None,
+        *,
+        threads: int | None = None,
+    ) -> list[Payload]:
+        """`encode` of several gradients in as few launches as possible."""
+        payloads: list[Payload] = []
+        items: list[Item] = []
+        for position, (grad, state, key) in enumerate(zip(grads, states, keys, strict=True)):
+            check_dense(grad, "grad")
+            sized = self._sized(grad.shape, grad.dtype)
+            buffer = self._out_buffer(sized, grad, None if outs is None else outs[position])
+            reports = (
+                torch.ones(1, dtype=torch.bool, device=grad.device),
+                torch.zeros(1, dtype=torch.int32, device=grad.device),
+            )
+            payloads.append(Payload(buffer=buffer, shape=grad.shape, dtype=grad.dtype, key=key, reports=reports))
+            arrays = self._encode_arrays(sized, grad, state, payloads[-1])
+            items.append(Item(sized, arrays, key))
+        if items:
+            function = "encode_with_feedback" if self.feedback else "encode"
+            run_batch(self._program, self._device(grads[0]), function, items, threads=threads)
+        return payloads
+
+    def decode_batch(
+        self,
+        payloads: Sequence[Sequence[Payload | None]],
+        outs: Sequence[torch.Tensor],
+        *,
+        add: bool = False,
+        mean: bool = True,
+        threads: int | None = None,
+    ) -> None:
+        """Into `outs`, for each gradient the sum of its payloads in rank order (None: that rank has no gradient).
+
+        `mean` divides the sum once by the number of ranks, those without a gradient included. `add` starts from what
+        `outs` hold. Sums are in f32 and rounded once.
+        """
+        sums = [self._accumulator(out, add) for out in outs]
+        started = [add] * len(outs)
+        for rank in range(max((len(p) for p in payloads), default=0)):
+            for function in ("decode", "decode_add"):
+                self._decode_round(payloads, sums, started, rank=rank, function=function, threads=threads)
+            started = [s or row[rank] is not None for s, row in zip(started, payloads, strict=True)]
+        for out, total, begun, row in zip(outs, sums, started, payloads, strict=True):
+            if not begun:
+                total.zero_()
+            elif mean and len(row) > 1:
+                total.div_(len(row))
+            if total is not out:
+                round_into(total, out)
+
+    # --- helpers -----------------------------------------------------------------------------------------------------
+
+    def _decode_round(
+        self,
+        payloads: Sequence[Sequence[Payload | None]],
+        sums: Sequence[torch.Tensor],
+        started: Sequence[bool],
+        *,
+        rank: int,
+        function: str,
+        threads: int | None,
+    ) -> None:
+        items = []
+        for row, total, begun in zip(payloads, sums, started, strict=True):
+            payload = row[rank]
+            if payload is None or begun != (function == "decode_add"):
+                continue
+            sized = self._sized(payload.shape, payload.dtype)
+            check_bytes(payload.buffer, sized.payload_nbytes, total.device, owner=self.name)
+            items.append(Item(sized, {"payload": aligned(payload.buffer), "out": total.view(-1)}, payload.key))
+        if items:
+            run_batch(self._program, self._device(sums[0]), function, items, threads=threads)
+
+    def _accumulator(self, out: torch.Tensor, add: bool) -> torch.Tensor:
+        if out.dtype == torch.float32 and out.is_contiguous():
+            return out
+        if add:
+            return out.to(torch.float32, memory_format=torch.contiguous_format, copy=True)
+        return torch.empty(out.shape, dtype=torch.float32, device=out.device)
+
+    def _encode_arrays(
+        self, sized: Sized, grad: torch.Tensor, state: State, payload: Payload
+    ) -> dict[str, torch.Tensor]:
+        finite, cut = payload.reports or ()
+        arrays = {"gradient": grad.detach().contiguous().view(-1), "finite": finite, "cut": cut}
+        arrays["payload"] = payload.buffer
+        if not sized.has_payload:
+            arrays["out"] = payload.buffer.view(torch.float32)
+        if self.feedback:
+            if state.residual is None:
+                raise CompllError(f"compressor `{self.name}` needs a state with a residual, got one without")
+            check_shape(state.residual, grad.shape, "residual")
+            arrays["residual"] = state.residual.view(-1)
+        for layout in sized.states:
+            if layout.name not in state.states:
+                raise CompllError(f"compressor `{self.name}` needs a state `{layout.name}`, got {sorted(state.states)}")
+            check_shape(state.states[layout.name], layout.shape, f"state {layout.name}")
+            arrays[f"state_{layout.name}"] = state.states[layout.name]
+        return arrays
+
+    def _out_buffer(self, sized: Sized, grad: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
+        if out is None:
+            return torch.zeros(sized.payload_nbytes, dtype=torch.uint8, device=grad.device)
+        check_bytes(out, sized.payload_nbytes, grad.device, owner=self.name)
+        if out.data_ptr() % ALIGNMENT:
+            raise CompllError(f"`out` needs to start at a multiple of {ALIGNMENT} bytes")
+        return out.zero_()
+
+    def _sized(self, shape: Sequence[int], dtype: torch.dtype) -> Sized:
+        return self._program.sized(torch.Size(shape), dtype, self._values, self._defaults)
+
+    def _device(self, tensor: torch.Tensor) -> Device:
+        on_gpu = tensor.device.type == "cuda"
+        if self.backend != "auto" and (self.backend == "cuda") != on_gpu:
+            need = "a CUDA tensor" if self.backend == "cuda" else "a CPU tensor"
+            raise CompllError(f"backend `{self.backend}` needs {need}, got one on `{tensor.device}`")
+        return open_device("cuda" if on_gpu else self.backend)

@@ -1,0 +1,131 @@
+"""The options of `SyncState`, what each allows, and parameter schedules. Imports no torch."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from compll.diagnostics import CompllError, UnsupportedError
+
+ALLOWED: dict[str, tuple[str, ...]] = {
+    "strategy": ("auto", "allgather", "allreduce", "ps", "ring", "hierarchical"),
+    "fusion": ("auto", "ahead", "behind", "none"),
+    "feedback": ("auto", "on", "off"),
+    "rollback": ("auto", "on", "off"),
+    "backend": ("auto", "reference", "cpu", "emulator", "cuda"),
+}
+
+#: What of the allowed works today; asking for the rest is one clear line.
+WORKING: dict[str, tuple[str, ...]] = {
+    "strategy": ("auto", "allgather", "allreduce"),
+    "fusion": ("auto",),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncOptions:
+    """How gradients are synchronised.
+
+    strategy: `allgather` of payloads; `allreduce` of the payloads' sections, for programs with trait linear; `auto`:
+        allreduce where it is possible, else allgather.
+    fusion: `auto`: the payloads of one DDP bucket travel together.
+    plan: `all`: every gradient that is large enough is compressed.
+    feedback: `auto`: as the program declares; `on` or `off` whatever it declares.
+    start_step: so many steps are synchronised densely before compression starts.
+    min_numel: a gradient with fewer elements, or with fewer than two dimensions, is never compressed.
+    rollback: `on`: if any gradient of any rank is not finite, all states are as before the step; `off`: they keep the
+        finite part; `auto`: on if a compressed gradient is f16.
+    node_size: ranks per node, for strategy hierarchical.
+    seed: of the program's random draws.
+    backend: what runs the kernels, as for `compll.load`.
+    process_group: whose ranks take part (default: the DDP object's); a group of the same ranks is made of it.
+    """
+
+    strategy: str = "auto"
+    fusion: str = "auto"
+    plan: str = "all"
+    feedback: str = "auto"
+    start_step: int = 0
+    min_numel: int = 1024
+    rollback: str = "auto"
+    node_size: int | None = None
+    seed: int = 0
+    backend: str = "auto"
+    process_group: Any = None
+
+    def __post_init__(self) -> None:
+        for name, allowed in ALLOWED.items():
+            value = getattr(self, name)
+            if value not in allowed:
+                raise CompllError(f"option `{name}` needs one of {', '.join(allowed)}, got {value!r}")
+            works = WORKING.get(name, allowed)
+            if value not in works:
+                raise UnsupportedError(f"{name}={value!r} is not there yet; what works is {', '.join(works)}")
+        if self.plan != "all":
+            raise UnsupportedError(f"plan={self.plan!r} is not there yet; what works is all")
+        if self.node_size is not None:
+            raise UnsupportedError("`node_size` belongs to strategy='hierarchical', which is not there yet")
+        for name in ("start_step", "min_numel"):
+            _check_count(name, getattr(self, name))
+
+
+def _check_count(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise CompllError(f"option `{name}` needs a whole number of at least 0, got {value!r}")
+
+
+OPTION_NAMES = tuple(f.name for f in fields(SyncOptions))
+
+
+def split_arguments(
+    arguments: Mapping[str, Any], parameters: tuple[str, ...], compressor: str
+) -> tuple[SyncOptions, dict[str, Any]]:
+    """Tell options from the program's parameters. Raises CompllError for a name that is neither."""
+    known = (*OPTION_NAMES, *parameters)
+    for name in arguments:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            guess = f"; did you mean `{near[0]}`?" if near else ""
+            raise CompllError(
+                f"`{name}` is neither an option nor a parameter of `{compressor}`{guess} "
+                f"(options: {', '.join(OPTION_NAMES)}; parameters: {', '.join(parameters) or 'none'})"
+            )
+    options = {name: value for name, value in arguments.items() if name in OPTION_NAMES}
+    return SyncOptions(**options), {n: v for n, v in arguments.items() if n not in OPTION_NAMES}
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Parameter values by step: each parameter is constant or a mapping {step: value from this step on}."""
+
+    given: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        for name, value in self.given.items():
+            if isinstance(value, Mapping):
+                _check_schedule(name, value)
+
+    def at(self, step: int) -> dict[str, Any]:
+        """The values given for this step; before a schedule's first entry its parameter is left out."""
+        values = {}
+        for name, value in self.given.items():
+            if not isinstance(value, Mapping):
+                values[name] = value
+            elif started := [s for s in value if s <= step]:
+                values[name] = value[max(started)]
+        return values
+
+    def changes(self) -> tuple[int, ...]:
+        """Step 0 and every step at which a value changes, ascending."""
+        steps = {s for value in self.given.values() if isinstance(value, Mapping) for s in value}
+        return tuple(sorted({0, *steps}))
+
+
+def _check_schedule(name: str, schedule: Mapping[Any, Any]) -> None:
+    steps = list(schedule)
+    if not steps or any(isinstance(s, bool) or not isinstance(s, int) or s < 0 for s in steps):
+        raise CompllError(
+            f"a schedule of `{name}` needs at least one entry {{step: value}} with whole steps from 0, got {schedule!r}"
+        )

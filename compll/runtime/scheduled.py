@@ -1,0 +1,36 @@
+"""A compressor whose parameters may change from step to step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from compll.diagnostics import CompllError
+from compll.runtime.compressor import Compressor
+from compll.runtime.gradients import GradientSpec
+from compll.runtime.options import Schedule
+
+
+class ScheduledCompressor:
+    """`at(step)` is the compressor of a step; all of them keep states of equal shapes."""
+
+    def __init__(self, base: Compressor, schedule: Schedule) -> None:
+        self._schedule = schedule
+        self._at = {step: base.with_params(**schedule.at(step)) for step in schedule.changes()}
+
+    def at(self, step: int) -> Compressor:
+        return self._at[max(s for s in self._at if s <= step)]
+
+    @property
+    def first(self) -> Compressor:
+        return self._at[0]
+
+    def prepare(self, specs: Iterable[GradientSpec]) -> None:
+        """Work out every size now. Raises CompllError when a schedule changes what the states of a gradient are."""
+        for spec in specs:
+            layouts = {step: c.sized(spec.shape, spec.dtype).states for step, c in self._at.items()}
+            for step, compressor in self._at.items():
+                if layouts[step] != layouts[0] or compressor.feedback != self.first.feedback:
+                    raise CompllError(
+                        f"the parameters from step {step} on change the states of `{spec.name}`; a schedule may only "
+                        f"change parameters that the states of `{compressor.name}` do not depend on"
+                    )

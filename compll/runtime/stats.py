@@ -1,0 +1,163 @@
+"""What synchronising costs: bytes, times and how much of them the backward pass hid. The clock is the caller's."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from compll.runtime.gradients import GradientSpec
+from compll.runtime.payload import Payload
+from compll.runtime.state import State
+
+Phase = Literal["encode", "comm", "decode"]
+PHASES: tuple[Phase, ...] = ("encode", "comm", "decode")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientStats:
+    """One gradient. Bytes are of the last step; `cut` is how many chosen elements a full section left out in it.
+
+    Times are means per step in ms: the gradient's share, by elements, of its bucket's time.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    compressed: bool
+    bytes_before: int
+    bytes_after: int
+    encode_ms: float
+    comm_ms: float
+    decode_ms: float
+    cut: int
+    residual_norm: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncStats:
+    """Means over the steps so far, of this rank.
+
+    `bytes_per_step` is what the rank hands to collectives (payloads, flags and dense gradients); `dense_bytes_per_step`
+    is the size of all gradients; `ratio` their quotient. Times in ms: a phase's is the time in which at least one of it
+    was running. `overlap` is the share of all three that had passed when DDP handed out the step's last bucket, that
+    is, behind the backward pass.
+    """
+
+    steps: int
+    bytes_per_step: float
+    dense_bytes_per_step: int
+    ratio: float
+    encode_ms: float
+    comm_ms: float
+    decode_ms: float
+    overlap: float
+    gradients: list[GradientStats]
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Seconds on one clock."""
+
+    start: float
+    end: float
+
+
+def total(intervals: Iterable[Interval]) -> float:
+    """The length of the intervals' union in seconds."""
+    covered, reached = 0.0, float("-inf")
+    for interval in sorted(intervals, key=lambda i: i.start):
+        covered += max(0.0, interval.end - max(interval.start, reached))
+        reached = max(reached, interval.end)
+    return covered
+
+
+def hidden_share(intervals: Sequence[Interval], backward_end: float) -> float:
+    """Which share of the intervals' union lies before `backward_end`; 0 for no time at all."""
+    busy = total(intervals)
+    before = total(Interval(i.start, min(i.end, backward_end)) for i in intervals if i.start < backward_end)
+    return before / busy if busy > 0 else 0.0
+
+
+@dataclass(slots=True)
+class StepClock:
+    """What happened in one step, as intervals; made anew for each."""
+
+    intervals: dict[Phase, list[Interval]] = field(default_factory=lambda: {phase: [] for phase in PHASES})
+    backward_end: float = 0.0
+    bytes_sent: int = 0
+
+    def all_intervals(self) -> list[Interval]:
+        return [interval for phase in PHASES for interval in self.intervals[phase]]
+
+
+class Totals:
+    """Sums over steps."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.bytes_sent = 0
+        self.seconds: dict[Phase, float] = dict.fromkeys(PHASES, 0.0)
+        self.overlap = 0.0
+        self.by_gradient: dict[tuple[str, Phase], float] = defaultdict(float)
+
+    def share(self, phase: Phase, interval: Interval, numels: Sequence[tuple[str, int]]) -> None:
+        """Divide a bucket's time among its gradients by their numbers of elements."""
+        everything = sum(numel for _, numel in numels)
+        for name, numel in numels:
+            self.by_gradient[name, phase] += (interval.end - interval.start) * numel / max(everything, 1)
+
+    def add(self, clock: StepClock) -> None:
+        """Close a step."""
+        self.steps += 1
+        self.bytes_sent += clock.bytes_sent
+        for phase in PHASES:
+            self.seconds[phase] += total(clock.intervals[phase])
+        self.overlap += hidden_share(clock.all_intervals(), clock.backward_end)
+
+    def mean_ms(self, phase: Phase) -> float:
+        return 1e3 * self.seconds[phase] / max(self.steps, 1)
+
+    def gradient_ms(self, name: str, phase: Phase) -> float:
+        return 1e3 * self.by_gradient[name, phase] / max(self.steps, 1)
+
+
+def summary(
+    specs: Sequence[GradientSpec],
+    totals: Totals,
+    reports: Mapping[str, tuple[int, Payload]],
+    states: Mapping[str, State],
+) -> SyncStats:
+    """The figures so far. `reports` has each gradient's last payload and the step it belongs to."""
+    dense = sum(spec.nbytes for spec in specs)
+    sent = totals.bytes_sent / max(totals.steps, 1)
+    return SyncStats(
+        steps=totals.steps,
+        bytes_per_step=sent,
+        dense_bytes_per_step=dense,
+        ratio=dense / sent if sent else 1.0,
+        encode_ms=totals.mean_ms("encode"),
+        comm_ms=totals.mean_ms("comm"),
+        decode_ms=totals.mean_ms("decode"),
+        overlap=totals.overlap / max(totals.steps, 1),
+        gradients=[_gradient_stats(spec, totals, reports.get(spec.name), states.get(spec.name)) for spec in specs],
+    )
+
+
+def _gradient_stats(
+    spec: GradientSpec, totals: Totals, report: tuple[int, Payload] | None, state: State | None
+) -> GradientStats:
+    payload = report[1] if report else None
+    residual = state.residual if state else None
+    return GradientStats(
+        name=spec.name,
+        shape=tuple(spec.shape),
+        compressed=payload is not None,
+        bytes_before=spec.nbytes,
+        bytes_after=payload.nbytes if payload else spec.nbytes,
+        encode_ms=totals.gradient_ms(spec.name, "encode"),
+        comm_ms=totals.gradient_ms(spec.name, "comm"),
+        decode_ms=totals.gradient_ms(spec.name, "decode"),
+        cut=payload.cut if payload else 0,
+        residual_norm=float(residual.norm()) if residual is not None else 0.0,
+    )

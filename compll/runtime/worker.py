@@ -1,0 +1,114 @@
+"""The one thread that encodes, issues collectives and decodes, in order. It sleeps until an event comes.
+
+On the CPU, DDP calls its hook on the thread that runs backward: what is done there overlaps nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from dataclasses import dataclass
+from queue import SimpleQueue
+from threading import Lock, Thread
+from typing import Union
+
+import torch
+
+from compll.diagnostics import CompllError
+from compll.runtime.executor import Executor, Job, Settings
+from compll.runtime.schedule import BucketReady, Event, Schedule
+
+log = logging.getLogger("compll")
+
+
+class Stop:
+    """Ends the thread."""
+
+
+Message = Union[Job, Event, Stop]
+
+
+class Failure:
+    """Why synchronisation ended, once it has; shared with the futures that DDP waits for."""
+
+    def __init__(self) -> None:
+        self.message = ""
+        self.lock = Lock()
+
+    def check(self) -> None:
+        """Raises RuntimeError, which is what comes out of `backward()`."""
+        if self.message:
+            raise RuntimeError(self.message)
+
+
+class Worker:
+    """Owns the thread, which ends with it. After a failure every bucket fails with the same message."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.failure = Failure()
+        self._queue: SimpleQueue[Message] = SimpleQueue()
+        self.executor = Executor(settings, self._queue.put)
+        thread = _Thread(self._queue, self.executor, settings, self.failure)
+        self._thread = Thread(target=thread.serve, name="compll-sync", daemon=True)
+        self._thread.start()
+        weakref.finalize(self, self._queue.put, Stop())
+
+    def submit(self, job: Job) -> None:
+        """Hand over a bucket; its future is completed when the whole step is done. Raises after a failure."""
+        with self.failure.lock:
+            self.failure.check()
+            self._queue.put(job)
+
+    def close(self) -> None:
+        """End the thread and wait for it."""
+        self._queue.put(Stop())
+        self._thread.join()
+
+
+@dataclass(frozen=True, slots=True)
+class _Thread:
+    """What the thread works on; it must not hold the Worker, which would then never go away."""
+
+    queue: SimpleQueue[Message]
+    executor: Executor
+    settings: Settings
+    failure: Failure
+
+    def serve(self) -> None:
+        torch.set_num_threads(self.settings.threads)
+        schedule = Schedule()
+        try:
+            while not isinstance(message := self.queue.get(), Stop):
+                self._handle(message, schedule)
+            if self.executor.unfinished():
+                raise CompllError("SyncState was closed in the middle of a step")
+        except Exception as problem:  # whatever it is, DDP must hear of it
+            self._fail(problem)
+
+    def _handle(self, message: Job | Event, schedule: Schedule) -> None:
+        event: Event
+        if isinstance(message, Job):
+            self.executor.accept(message)
+            event = BucketReady(message.bucket, message.last)
+        else:
+            event = message
+        for instruction in schedule.handle(event):
+            self.executor.run(instruction)
+
+    def _fail(self, problem: Exception) -> None:
+        """Fail this step's buckets, those that still come, and the other ranks."""
+        log.error("synchronisation failed", exc_info=problem)
+        with self.failure.lock:
+            self.failure.message = (
+                f"compressor `{self.settings.compressors.first.name}` failed on rank {self.settings.collectives.rank} "
+                f"in step {self.executor.step} while {self.executor.doing or 'starting'}: {problem}"
+            )
+        waiting = self.executor.unfinished()
+        while not self.queue.empty():
+            later = self.queue.get()
+            if isinstance(later, Job):
+                waiting.append(later)
+        self.settings.collectives.abort()
+        for job in waiting:
+            if not job.future.done():
+                job.future.set_result(torch.empty(0))  # a sentinel: what DDP sees is raised from the failure
