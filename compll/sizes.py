@@ -21,7 +21,7 @@ class Num:
     value: float
 
     def __str__(self) -> str:
-        return str(int(self.value)) if self.value == int(self.value) else repr(self.value)
+        return str(int(self.value)) if float(self.value).is_integer() else repr(self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,8 @@ OPERATIONS: dict[str, Callable[..., float]] = {
     "max": max,
     "floor": math.floor,
     "ceil": math.ceil,
+    "round": round,
+    "trunc": math.trunc,
     "sqrt": math.sqrt,
     "log2": math.log2,
     "pow": lambda a, b: a**b,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Union
 
 from compll.dtypes import DType
@@ -41,11 +41,23 @@ Dimension = Union[Size, Bounded]
 
 
 @dataclass(frozen=True, slots=True)
+class Indices:
+    """What is known of an array of positions: each is below `below` (padding equals it); `ascending` in each row."""
+
+    below: Size
+    ascending: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ArrayType:
-    """An array of 0 (a scalar), 1 or 2 dimensions. Only a one-dimensional array, or the last dimension, is bounded."""
+    """An array of 0 (a scalar), 1 or 2 dimensions. Only a one-dimensional array is bounded.
+
+    `indices` is set where the checker knows that the values are positions, so that they may be stored narrower.
+    """
 
     element: ElementType
     shape: tuple[Dimension, ...] = ()
+    indices: Indices | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         return f"{self.element}[{', '.join(map(str, self.shape))}]" if self.shape else str(self.element)
