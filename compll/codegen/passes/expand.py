@@ -1,0 +1,161 @@
+"""Evaluating a body elsewhere than it was written: at another sweep's position, row or index.
+
+A load of an array that a `Write` defines becomes the defining body, evaluated where the element is asked for:
+positions become the index, loads become gathers, draws take the index as their position. Where an index may lie
+beyond the array, the result is wrapped so that it is 0 there, as a load from memory would be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from compll.codegen import ir
+from compll.codegen.passes.body import BodyBuilder
+from compll.codegen.passes.definition import Definition, Kind, Shape, Statements, moved
+from compll.dtypes import BOOL, U32, DType
+from compll.sizes import Size
+
+_BEYOND = (1 << 32) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a body is evaluated, as seen from the sweep under construction; `index` is a statement of it."""
+
+    kind: Kind
+    index: str = ""
+
+
+OWN = Place("own")
+
+
+@dataclass
+class Expander:
+    """Copies bodies into the body of one sweep over `shape` (and `count`).
+
+    `inlines` decides whether a defined value is computed here or loaded; `below` gives extents that bound the elements
+    of index arrays.
+    """
+
+    shape: Shape
+    count: str | None
+    definitions: Mapping[str, Definition]
+    inlines: Callable[[ir.Value, Kind], bool]
+    below: Mapping[str, Size]
+    builder: BodyBuilder = field(default_factory=BodyBuilder)
+    _done: dict[tuple[int, str, Place], str] = field(default_factory=dict)
+
+    def value(self, definition: Definition, place: Place) -> str:
+        """An element of a defined array, under the array's name."""
+        name = self.statement(definition.statements, definition.shape, definition.value, place, definition.result.name)
+        return self.builder.cast(name, definition.result.dtype)
+
+    def statement(self, block: Statements, shape: Shape, name: str, place: Place, wish: str = "") -> str:
+        """The statement `name` of a body over `shape`, evaluated at `place`; returns its name here."""
+        key = (id(block), name, place)
+        if key not in self._done:
+            self._done[key] = self._copy(block, shape, block[name], place, wish or name)
+        return self._done[key]
+
+    def _copy(self, block: Statements, shape: Shape, statement: ir.Statement, place: Place, wish: str) -> str:
+        args = tuple(self.statement(block, shape, arg, place) for arg in statement.args)
+        if statement.source is not None:
+            return self._load(statement, shape, args, place, wish)
+        if statement.opcode == "position":
+            return self._position(str(statement.attribute("axis")), shape, place)
+        if ir.OPCODES[statement.opcode].kind == "draw" and not args:
+            args = self._draw_position(shape, place)
+        return self.builder.add(replace(statement, name=wish, args=args))
+
+    # --- loads -------------------------------------------------------------------------------------------------------
+
+    def _load(self, load: ir.Statement, shape: Shape, args: tuple[str, ...], place: Place, wish: str) -> str:
+        source = load.source
+        assert source is not None
+        if load.opcode == "load_at":
+            where = self._at(args[0], source)
+        else:
+            kind = moved(source, shape, place.kind)
+            where = place if kind == place.kind else Place(kind)
+        if source.name in self.definitions and self.inlines(source, where.kind):
+            name = self.value(self.definitions[source.name], where)
+            return self.builder.cast(self._guarded(source, where, name), load.dtype)
+        opcode = "load_at" if where.kind == "at" else "load"
+        indices = (where.index,) if where.kind == "at" else ()
+        return self.builder.make(wish, load.dtype, opcode, *indices, source=source)
+
+    def _at(self, index: str, source: ir.Value) -> Place:
+        """The place of an index; the own position where the index says just that."""
+        index = self._unsigned(index)
+        statement = self.builder.statements[index]
+        axis = "flat" if len(source.shape) == 1 else "column"
+        own = statement.opcode == "position" and statement.attribute("axis") == axis
+        return OWN if own and source.shape == self.shape else Place("at", index)
+
+    def _unsigned(self, index: str) -> str:
+        """A negative index lies beyond every array."""
+        dtype = self.builder.statements[index].dtype
+        if dtype.kind != "int":
+            return self.builder.cast(index, U32)
+        negative = self.builder.make("negative", BOOL, "lt", index, self._constant(0, dtype))
+        return self.builder.make(
+            index, U32, "select", negative, self._constant(_BEYOND, U32), self.builder.cast(index, U32)
+        )
+
+    def _guarded(self, source: ir.Value, place: Place, name: str) -> str:
+        """The element where the array has one, else 0."""
+        if self._in_range(source, place):
+            return name
+        position = place.index if place.kind == "at" else self._position("flat", self.shape, OWN)
+        inside = self.builder.make("inside", BOOL, "lt", position, self._length(source))
+        dtype = self.builder.statements[name].dtype
+        return self.builder.make(name, dtype, "select", inside, name, self._constant(0, dtype))
+
+    def _in_range(self, source: ir.Value, place: Place) -> bool:
+        if place.kind != "at":
+            return source.count is None or source.count == self.count
+        index = self.builder.statements[place.index]
+        extent = source.shape[-1]
+        match index.opcode:
+            case "position":
+                spanned = {"flat": self.shape, "row": self.shape[:1], "column": self.shape[-1:]}
+                return spanned[str(index.attribute("axis"))] == (extent,) and source.count in (None, self.count)
+            case "choose" | "sample_index":
+                return source.count is None and index.attribute("extent") == extent
+            case "load" if index.source is not None:
+                return source.count is None and self.below.get(index.source.name) == extent
+        return False
+
+    def _length(self, source: ir.Value) -> str:
+        if source.count is not None:
+            return self.builder.make(source.count, U32, "load", source=ir.Value(name=source.count, dtype=U32))
+        return self.builder.make("extent", U32, "size", value=source.shape[-1])
+
+    # --- positions ---------------------------------------------------------------------------------------------------
+
+    def _position(self, axis: str, shape: Shape, place: Place) -> str:
+        """The position along an axis of a space of the given shape, evaluated at `place`."""
+        match place.kind:
+            case "scalar":
+                return self._constant(0, U32)
+            case "row":
+                return self.builder.make("row", U32, "position", axis="row")
+            case "at" if len(shape) == 1 or axis == "column":
+                return place.index
+            case "at" if axis == "flat":
+                row = self.builder.make("row", U32, "position", axis="row")
+                columns = self.builder.make("columns", U32, "size", value=shape[-1])
+                start = self.builder.make("start", U32, "mul", row, columns)
+                return self.builder.make("flat", U32, "add", start, place.index)
+        return self.builder.make(axis, U32, "position", axis=axis)
+
+    def _draw_position(self, shape: Shape, place: Place) -> tuple[str, ...]:
+        """The argument that makes a draw of another space happen at its own position there."""
+        if place.kind == "own" or (place.kind == "scalar" and not self.shape):
+            return ()
+        return (self._position("flat", shape, place),)
+
+    def _constant(self, value: int, dtype: DType) -> str:
+        scalar: ir.Scalar = {"float": float(value), "bool": bool(value)}.get(dtype.kind, value)
+        return self.builder.make("c", dtype, "const", value=scalar)
