@@ -32,19 +32,6 @@ def size_environment(program: ir.Program, values: Mapping[str, float]) -> dict[s
     return environment
 
 
-def view_environment(view: ir.GradientView, shape: tuple[int, ...]) -> dict[str, float]:
-    """`numel` and the names of the view's dimensions for a gradient of `shape` (numerics: Views)."""
-    numel = int(np.prod(shape, dtype=np.int64))
-    rows = shape[0] if len(shape) > 1 else 1
-    environment: dict[str, float] = {"numel": numel}
-    if view.kind == "blocks":
-        extents: tuple[float, ...] = tuple(sizes.evaluate(s, environment) for s in view.shape)
-    else:
-        extents = (numel,) if view.kind == "flat" else (rows, numel // rows if rows else 0)
-    named = zip(view.names, extents, strict=True)
-    return environment | {name: extent for name, extent in named if name is not None}
-
-
 def to_view(view: ir.GradientView, flat: Array, environment: Mapping[str, float]) -> Array:
     """A gradient's elements [numel] in the shape of the view; the end of the last block is zeros."""
     shape = tuple(sizes.extent(s, environment) for s in view.shape)

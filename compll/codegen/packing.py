@@ -64,14 +64,15 @@ def pack_bits(values: Array, bits: int) -> NDArray[np.uint8]:
     """Element i in bits [i * bits, (i + 1) * bits), lowest first; the last byte is filled with zeros."""
     shifts = np.arange(bits, dtype=np.uint64)
     wide: Array = values.astype(np.uint64)[:, None]
-    flat: NDArray[np.uint8] = ((wide >> shifts) & np.uint64(1)).astype(np.uint8).reshape(-1)
-    return np.packbits(flat, bitorder="little")
+    flat: Array = (wide >> shifts) & np.uint64(1)
+    return np.packbits(flat.astype(np.uint8).reshape(-1), bitorder="little")
 
 
 def unpack_bits(data: NDArray[np.uint8], bits: int, count: int) -> Array:
     """The `count` elements that `pack_bits` wrote, as uint64."""
     flat: Array = np.unpackbits(data, count=count * bits, bitorder="little").reshape(count, bits).astype(np.uint64)
-    return (flat << np.arange(bits, dtype=np.uint64)).sum(axis=1, dtype=np.uint64)
+    weighted: Array = flat << np.arange(bits, dtype=np.uint64)
+    return np.asarray(weighted.sum(axis=1, dtype=np.uint64))
 
 
 def encode_ascending(index: Array, count: int, extent: int, low_bits: int, low_bytes: int) -> NDArray[np.uint8]:
