@@ -9,17 +9,9 @@ from typing import Protocol
 import torch
 
 from compll.codegen.driver import Compilation
+from compll.codegen.philox import KeyWords
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyWords:
-    """The words of the counter-based generator for one segment (numerics.md); `base` is a partition's element offset."""
-
-    seed: int
-    owner: int
-    step: int
-    gradient_id: int
-    base: int = 0
+__all__ = ["Device", "KeyWords", "LoadedFunction", "Segment"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
