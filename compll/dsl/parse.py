@@ -56,7 +56,7 @@ def _lark() -> Lark:
 
 
 def _header(text: str) -> Iterable[str]:
-    for line in text.splitlines():
+    for line in text.split("\n"):
         if not line.strip():
             continue
         if not line.startswith("//"):
