@@ -92,7 +92,8 @@ class TorchCollectives:
         return _Works([dist.all_reduce(t, group=self._group, async_op=True) for t in tensors], done)
 
     def abort(self) -> None:
-        self._group.abort()
+        group, self._group = self._group, None
+        dist.destroy_process_group(group)
 
 
 def group_timeout(group: dist.ProcessGroup) -> timedelta:

@@ -13,7 +13,7 @@ import torch
 
 from compll.codegen import ir
 from compll.diagnostics import CompllError
-from compll.dsl.check import parameter_values
+from compll.dsl.parameters import parameter_values
 from compll.runtime.batch import Item, run_batch
 from compll.runtime.checks import ALIGNMENT, aligned, check_bytes, check_dense, check_float, check_shape
 from compll.runtime.devices import open_device

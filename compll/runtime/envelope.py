@@ -1,7 +1,8 @@
 """What travels round a bucket's payloads: one flag byte for each gradient, then the payloads at aligned offsets.
 
 The flags say whether a rank has a gradient (an all-zero one is none: the rank joined early or did not use the
-parameter) and whether it was finite. They are no part of `payload_bytes`.
+parameter), whether it was finite, and whether encoding failed, so that all ranks hear of it in the same step. They are
+no part of `payload_bytes`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import torch
 
 HAS_GRADIENT = 1
 FINITE = 2
+FAILED = 4
 ALIGNMENT = 16  # bytes
 
 
@@ -47,15 +49,18 @@ class Envelope:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What all ranks know of one gradient: which of them have it (by rank), and whether it is finite everywhere."""
+    """What all ranks know of one gradient: which of them have it (by rank), whether it is finite everywhere, and who
+    failed to encode it (a text; empty for nobody)."""
 
     present: tuple[bool, ...]
     finite: bool
+    failed: str = ""
 
     @classmethod
     def of(cls, flags: Sequence[int]) -> Verdict:
         """From one flag byte for each rank."""
-        return cls(tuple(bool(f & HAS_GRADIENT) for f in flags), all(f & FINITE for f in flags))
+        failed = ", ".join(f"rank {rank}" for rank, f in enumerate(flags) if f & FAILED)
+        return cls(tuple(bool(f & HAS_GRADIENT) for f in flags), all(f & FINITE for f in flags), failed)
 
 
 def _align(nbytes: int) -> int:

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 
 import torch
 
+from compll.diagnostics import CompllError
 from compll.runtime.collectives import Collectives
 from compll.runtime.compressor import Compressor
-from compll.runtime.envelope import FINITE, HAS_GRADIENT
+from compll.runtime.envelope import FAILED, FINITE, HAS_GRADIENT
 from compll.runtime.gradients import GradientSpec, Slice
 from compll.runtime.key import Key
 from compll.runtime.payload import Payload
@@ -50,6 +51,7 @@ class Job:
     compressed: Sequence[Slice] = ()
     exchange: StrategyExchange | None = None
     dense: DenseExchange | None = None
+    problem: Exception | None = None
     started: float = 0.0
     ended: float = 0.0
 
@@ -144,7 +146,11 @@ class Executor:
         compressor = self._settings.compressors.at(self.step)
         specs = [s.spec for s in job.compressed]
         job.exchange = self._settings.strategy.open(job.bucket, specs, compressor, job.buffer.device)
-        flags = self._encode_present(job, compressor, job.exchange.payloads)
+        try:
+            flags = self._encode_present(job, compressor, job.exchange.payloads)
+        except Exception as problem:  # the other ranks wait for this bucket: they are told with it
+            job.problem = problem
+            flags = [FAILED] * len(specs)
         job.started = self._took("encode", job, begin)
         job.exchange.start(flags, done)
         self._progress.clock.bytes_sent += job.exchange.bytes_sent
@@ -174,11 +180,15 @@ class Executor:
             self._progress.finite &= job.dense.store(check=self._settings.rollback)
         if job.exchange is None:
             return
-        self._name_work("decoding", job.compressed)
+        self._name_work("encoding" if job.problem else "decoding", job.compressed)
+        if job.problem is not None:
+            raise job.problem
         begin = time.perf_counter()
         outs = [piece.tensor for piece in job.compressed]
         specs = [piece.spec for piece in job.compressed]
         verdicts = job.exchange.merge(outs, lambda rank: self._keys(specs, rank), self._settings.threads)
+        if failed := next((v.failed for v in verdicts if v.failed), ""):
+            raise CompllError(f"{failed} could not encode its part; the message there says why")
         for out, verdict in zip(outs, verdicts, strict=True):
             if not verdict.finite:
                 out.fill_(float("nan"))

@@ -8,7 +8,7 @@ from importlib import resources
 from pathlib import Path
 
 from compll.diagnostics import CompllError, SourceFile
-from compll.dsl.check import parameter_values
+from compll.dsl.parameters import parameter_values
 from compll.runtime.compressor import Compressor
 from compll.runtime.program import Program
 

@@ -68,6 +68,8 @@ class AllGatherExchange:
         by_rank = [self._payloads_of(rank, keys(rank)) for rank in range(self._collectives.world_size)]
         flags = [self._envelope.read_flags(self._row(rank)) for rank in range(self._collectives.world_size)]
         verdicts = [Verdict.of(f) for f in zip(*flags, strict=True)]
+        if any(verdict.failed for verdict in verdicts):
+            return verdicts
         rows = [
             [payload if here else None for payload, here in zip(payloads, verdict.present, strict=True)]
             for payloads, verdict in zip(zip(*by_rank, strict=True), verdicts, strict=True)

@@ -1,6 +1,7 @@
 """Payloads that add (trait linear): all sections of one dtype in one all-reduce for each bucket, then one decode.
 
-The flags travel as two counts for each gradient in the f32 reduction: ranks that have it, ranks where it is not finite.
+The flags travel as three counts for each gradient in the f32 reduction: ranks that have it, ranks where it is not
+finite, ranks that failed to encode it.
 f32 sums are divided afterwards; 16-bit sections before, so that large values do not overflow in the sum.
 """
 
@@ -12,7 +13,7 @@ import torch
 
 from compll.runtime.collectives import Collectives, Handle
 from compll.runtime.compressor import Compressor
-from compll.runtime.envelope import FINITE, HAS_GRADIENT, Envelope, Verdict
+from compll.runtime.envelope import FAILED, FINITE, HAS_GRADIENT, Envelope, Verdict
 from compll.runtime.gradients import GradientSpec
 from compll.runtime.key import Key
 from compll.runtime.payload import Payload
@@ -20,6 +21,7 @@ from compll.runtime.program import ANY_SHAPE
 from compll.runtime.strategies.memory import Arena
 
 SUMMABLE = (torch.float32, torch.float16, torch.bfloat16)
+COUNTS = 3
 
 
 def reducible(compressor: Compressor) -> str:
@@ -74,7 +76,7 @@ class AllReduceExchange:
 
     def start(self, flags: Sequence[int], done: Callable[[], None]) -> None:
         device = self._payloads[0].device
-        counts = [[float(bool(f & HAS_GRADIENT)), float(not f & FINITE)] for f in flags]
+        counts = [[float(bool(flag)) for flag in (f & HAS_GRADIENT, not f & FINITE, f & FAILED)] for f in flags]
         parts = {torch.float32: [torch.tensor(counts, device=device).view(-1)]}
         for dtype, section in self._sections():
             parts.setdefault(dtype, []).append(section)
@@ -87,9 +89,13 @@ class AllReduceExchange:
     def merge(self, outs: Sequence[torch.Tensor], keys: Callable[[int], Sequence[Key]], threads: int) -> list[Verdict]:
         if self._handle is not None:
             self._handle.wait()
-        counts = self._sums[torch.float32][: 2 * len(self._specs)].view(-1, 2).tolist()
+        counts = self._sums[torch.float32][: COUNTS * len(self._specs)].view(-1, COUNTS).tolist()
+        verdicts = [
+            Verdict((present > 0,), bad == 0, "another rank" if failed else "") for present, bad, failed in counts
+        ]
+        if any(verdict.failed for verdict in verdicts):
+            return verdicts
         self._store_means()
-        verdicts = [Verdict((present > 0,), bad == 0) for present, bad in counts]
         rows = [
             [Payload(buffer=buffer, shape=spec.shape, dtype=spec.dtype, key=key) if verdict.present[0] else None]
             for buffer, spec, key, verdict in zip(
@@ -101,7 +107,7 @@ class AllReduceExchange:
 
     def _store_means(self) -> None:
         ends = {dtype: 0 for dtype in self._sums}
-        ends[torch.float32] = 2 * len(self._specs)
+        ends[torch.float32] = COUNTS * len(self._specs)
         for dtype, section in self._sections():
             total = self._sums[dtype].narrow(0, ends[dtype], section.numel())
             ends[dtype] += section.numel()
