@@ -103,7 +103,6 @@ def _body(context: Context, function: ast.Function, result: ArrayType | None) ->
         if isinstance(statement, ast.Repeat):
             context.report("E0119", "`repeat` must stand in encode or decode, not in a `fn`", statement.span)
     statements, final = body(context, function.body, function)
-    warn_unused(context)
     if isinstance(final, ast.ReturnFields):
         context.report("E0119", "a `fn` returns one value, not fields", final.span)
     elif final is not None:
@@ -111,6 +110,7 @@ def _body(context: Context, function: ast.Function, result: ArrayType | None) ->
         statements.append(replace(final, value=value))
         if result is not None and not isinstance(value.type, Poison):
             _compare_result(context, function, result, value)
+    warn_unused(context)
     return tuple(statements)
 
 
