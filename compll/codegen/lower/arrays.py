@@ -325,7 +325,11 @@ def _filter(call: PrimitiveCall) -> Mapping[str, ir.Value]:
     index = context.value(f"{call.wish}_index", U32, (limit,), count.name)
     value_dtype = context.dtype(types["value"].element)
     value = context.value(f"{call.wish}_value", value_dtype, (limit,), count.name)
-    predicate = builder.apply(call.arguments[1], [scalar], call.scope)
+    tested = call.arguments[1]
+    bound = [scalar]
+    if isinstance(tested, ast.Lambda) and len(tested.parameters) == 2:
+        bound.append(builder.add("i", U32, "position", axis="flat"))
+    predicate = builder.apply(tested, bound, call.scope)
     carried = ((value, builder.cast(scalar, value_dtype)),)
     sweep(
         builder,

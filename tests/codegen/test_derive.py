@@ -1,0 +1,86 @@
+"""Derived functions: the feedback law, sanitised gradients, decode_add, and that scatters stay sparse."""
+
+import numpy as np
+import pytest
+
+from compll.codegen import ir
+from compll.codegen.philox import KeyWords
+from tests.programs import ALGORITHMS, Interpreted
+
+RANDOM = np.random.default_rng(11)
+KEY = KeyWords(seed=1, owner=2, step=3, gradient_id=4)
+NAMES = ["topk", "adtopk", "randomk", "onebit", "terngrad", "linear"]
+
+
+def interpreted(name: str, shape: tuple[int, ...]) -> Interpreted:
+    return Interpreted((ALGORITHMS / f"{name}.cll").read_text(), shape)
+
+
+def with_feedback(program: Interpreted, gradient: np.ndarray, residual: np.ndarray) -> dict:
+    return program.call(
+        "encode_with_feedback", {("gradient", "gradient"): gradient, ("residual", "residual"): residual}, KEY
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_kept_and_what_is_sent_is_what_was_there(name: str) -> None:
+    shape = (9, 130) if name == "adtopk" else (1170,)
+    gradient, residual = (RANDOM.standard_normal(shape).astype(np.float32) for _ in range(2))
+    program = interpreted(name, shape)
+    encoded = with_feedback(program, gradient, residual)
+    acc, decoded = gradient + residual, program.decode(encoded, KEY)
+    error = np.abs(encoded["residual", "residual"] + decoded - acc)
+    assert (error <= 2 * np.spacing(np.maximum(np.abs(acc), np.abs(decoded)))).all()
+
+
+@pytest.mark.parametrize("name", ["topk", "randomk"])
+def test_a_selection_keeps_the_law_exactly(name: str) -> None:
+    gradient, residual = (RANDOM.standard_normal(1170).astype(np.float32) for _ in range(2))
+    program = interpreted(name, (1170,))
+    encoded = with_feedback(program, gradient, residual)
+    np.testing.assert_array_equal(
+        encoded["residual", "residual"], gradient + residual - program.decode(encoded, KEY)
+    )
+
+
+def test_an_element_that_is_not_finite_counts_as_its_old_residual() -> None:
+    gradient = np.array([1, np.nan, np.inf, 3e38, 0], np.float32)
+    residual = np.array([1, 2, 3, 3e38, 5], np.float32)
+    program = Interpreted((ALGORITHMS / "topk.cll").read_text(), (5,), ratio=1.0)
+    encoded = with_feedback(program, gradient, residual)
+    assert not encoded["finite", "finite"]
+    np.testing.assert_array_equal(encoded["field", "value"], np.array([2, 2, 3, 3e38, 5], np.float32))
+    clean = program.encode(gradient)
+    np.testing.assert_array_equal(clean["field", "value"], np.array([1, 0, 0, 3e38, 0], np.float32))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_decode_add_adds_what_decode_writes(name: str) -> None:
+    shape = (9, 130) if name == "adtopk" else (1170,)
+    program = interpreted(name, shape)
+    encoded = program.encode(RANDOM.standard_normal(shape).astype(np.float32), KEY)
+    start = RANDOM.standard_normal(shape).astype(np.float32)
+    inputs = {port: array for port, array in encoded.items() if port[0] in ("field", "count")}
+    added = program.call("decode_add", {**inputs, ("out", "out"): start}, KEY)["out", "out"]
+    np.testing.assert_array_equal(added, start + program.decode(encoded, KEY))
+
+
+@pytest.mark.parametrize("name", ["topk", "adtopk", "dgc", "randomk"])
+def test_distinct_indices_need_no_dense_array(name: str) -> None:
+    program = interpreted(name, (9, 130) if name == "adtopk" else (1170,)).program
+    last = program.function("decode_add").operations[-1]
+    assert isinstance(last, ir.Sweep)
+    assert [type(sink) for sink in last.sinks] == [ir.Put]
+
+
+def test_repeated_indices_take_the_dense_way() -> None:
+    text = """compressor twice {
+        feedback residual;
+        payload { index: u32[4]; value: f32[4]; }
+        encode(g: f32[n]) { return { index: iota(4) / 2, value: g[iota(4)] }; }
+        decode(p) -> f32[n] { return scatter(n, p.index, p.value); }
+    }"""
+    gradient = np.arange(1, 9, dtype=np.float32)
+    program = Interpreted(text, gradient.shape)
+    encoded = with_feedback(program, gradient, np.zeros_like(gradient))
+    np.testing.assert_array_equal(encoded["residual", "residual"] + program.decode(encoded), gradient)

@@ -1,0 +1,101 @@
+"""Lowering keeps the meaning: expressions run by the interpreter against NumPy written by hand."""
+
+import numpy as np
+import pytest
+
+from compll.codegen.philox import KeyWords, choose
+from tests.programs import ALGORITHMS, Interpreted, result_of
+
+RANDOM = np.random.default_rng(7)
+VECTOR = RANDOM.standard_normal(1000).astype(np.float32)
+MATRIX = RANDOM.standard_normal((6, 70)).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("max(g)", VECTOR.max()),
+        ("norm2(g)", np.sqrt((VECTOR.astype(np.float64) ** 2).sum()).astype(np.float32)),
+        ("std(g)", VECTOR.astype(np.float64).std().astype(np.float32)),
+        ("max(map(abs, g)) - 1.0", np.abs(VECTOR).max() - np.float32(1)),
+        ("f32(count(g > 0.5))", np.float32((VECTOR > 0.5).sum())),
+        ("reduce(g, -inf, |x, y| max(x, y))", VECTOR.max()),
+        ("kth_largest(g, 10)", np.sort(VECTOR)[-10]),
+        ("kth_largest(g, 10, by = abs)", np.sort(np.abs(VECTOR))[-10]),
+        ("f32(argmin(g))", np.float32(VECTOR.argmin())),
+        ("f32(n) / 8.0", np.float32(125)),
+    ],
+)
+def test_scalars_of_a_vector(expression: str, expected: np.float32) -> None:
+    assert result_of(expression, VECTOR) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("expression", "shape", "expected"),
+    [
+        ("max(g, axis = 1)", "rows", MATRIX.max(axis=1)),
+        ("map(|x, m| x - m, g, min(g, axis = 1))", "rows, cols", MATRIX - MATRIX.min(axis=1)[:, None]),
+        ("g * 2.0 - max(g)", "rows, cols", MATRIX * np.float32(2) - MATRIX.max()),
+        ("sort(g)", "rows, cols", np.sort(MATRIX, axis=1)),
+        ("transpose(g)", "cols, rows", MATRIX.T),
+        ("kth_largest(g, 3)", "rows", np.sort(MATRIX, axis=1)[:, -3]),
+    ],
+)
+def test_arrays_of_a_matrix(expression: str, shape: str, expected: np.ndarray) -> None:
+    np.testing.assert_array_equal(result_of(expression, MATRIX, f"f32[{shape}]"), expected)
+
+
+def test_a_bounded_loop_stops_at_its_condition() -> None:
+    prelude = "let t = 1.0; repeat <= 10 while count(abs(g) > t) > 20 { t = t * 1.25; }"
+    expected = np.float32(1)
+    while (np.abs(VECTOR) > expected).sum() > 20:
+        expected = expected * np.float32(1.25)
+    assert result_of("t", VECTOR, prelude=prelude) == expected
+
+
+def test_functions_on_scalars_and_arrays_are_expanded() -> None:
+    text = """compressor shifted {
+        feedback none;
+        fn half(x: f32) -> f32 { let y = x * 0.5; return y; }
+        fn centred(x: f32[n]) -> f32[n] { let m = mean(x); return x - m; }
+        payload { r: f32[n]; }
+        encode(g: f32[n]) { return { r: half(centred(g)) }; }
+        decode(p) -> f32[n] { return p.r; }
+    }"""
+    encoded = Interpreted(text, VECTOR.shape).encode(VECTOR)
+    np.testing.assert_allclose(encoded["field", "r"], (VECTOR - VECTOR.mean()) * 0.5, rtol=1e-5, atol=1e-7)
+
+
+def test_draws_take_their_ordinal_in_source_order() -> None:
+    program = Interpreted((ALGORITHMS / "randomk.cll").read_text(), (1000,), ratio=0.05)
+    key = KeyWords(seed=3, owner=9, step=4, gradient_id=5)
+    encoded = program.encode(VECTOR, key)
+    index = choose(np.arange(50), 1000, key, 0, True)
+    np.testing.assert_array_equal(encoded["field", "value"], VECTOR[index] * np.float32(20))
+    decoded = program.decode(encoded, key)
+    np.testing.assert_array_equal(decoded[index], VECTOR[index] * np.float32(20))
+    assert np.count_nonzero(decoded) == 50
+
+
+def test_states_are_read_old_and_written_new() -> None:
+    text = """compressor running {
+        state total: f32[n];
+        payload { r: f32[n]; }
+        encode(g: f32[n]) { let before = total; total = total + g; return { r: before }; }
+        decode(p) -> f32[n] { return p.r; }
+    }"""
+    start = np.ones(1000, np.float32)
+    encoded = Interpreted(text, VECTOR.shape).encode(VECTOR, total=start)
+    np.testing.assert_array_equal(encoded["field", "r"], start)
+    np.testing.assert_array_equal(encoded["state", "total"], start + VECTOR)
+
+
+def test_blocks_pad_the_last_row_with_zeros() -> None:
+    text = """compressor blocked {
+        payload { norm: f32[blocks(64)]; }
+        encode(g: f32[blocks(64), 64]) { return { norm: max(abs(g), axis = 1) }; }
+        decode(p) -> f32[blocks(64), 64] { return map(|x, s| s, fill(blocks(64), 64, value = 0.0), p.norm); }
+    }"""
+    gradient = np.full(70, -2, np.float32)
+    encoded = Interpreted(text, gradient.shape).encode(gradient)
+    np.testing.assert_array_equal(encoded["field", "norm"], np.array([2, 2], np.float32))
