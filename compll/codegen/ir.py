@@ -3,7 +3,8 @@
 A *sweep* walks an iteration space, evaluates a scalar body at every position and gives the scalars to sinks, each of
 which is one parallel pattern: `Write` (map), `Fold` (reduce), `Keep` (filter), `Top` and `Kth` (selection), `Scan`,
 `Put` (scatter). Lowering makes sweeps of one primitive each; fusion merges them. Nothing here knows a language, a
-backend or a buffer. What each thing means is written once, executably, in `interpret.py`; what is legal, in `verify.py`.
+backend or a buffer. What each thing means is written once, executably, in `interpret.py`; what is legal, in
+`verify.py`.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ Body = tuple[Statement, ...]
 
 @dataclass(frozen=True, slots=True)
 class Opcode:
-    """`arity` is the number of args (draws take an optional position); `kind` groups opcodes for verifier and printers."""
+    """`arity` is the number of args (draws take an optional position); `kind` groups opcodes for verifier, printers."""
 
     arity: int
     kind: Literal["leaf", "load", "draw", "arithmetic", "compare", "logic", "bits", "function", "cast"]

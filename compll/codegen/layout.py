@@ -83,8 +83,8 @@ def ascending_geometry(shape: tuple[Size, ...], extent: Size) -> tuple[Size, Siz
     """(low_bits, low_bytes, nbytes) of an Elias-Fano section of `shape` = [k] or [rows, k] below `extent`.
 
     low_bits l = max(0, floor(log2(extent / k))). First the low l bits of all indices, packed, padded to 4 bytes; then
-    for each row a bit vector of k + floor(extent / 2^l) + 1 bits, padded to whole bytes, in which bit (index_i >> l) + i
-    is set. (Vigna, Quasi-succinct indices, WSDM'13; fixed size.)
+    for each row a bit vector of k + floor(extent / 2^l) + 1 bits, padded to whole bytes, in which bit
+    (index_i >> l) + i is set. (Vigna, Quasi-succinct indices, WSDM'13; fixed size.)
     """
     k = shape[-1]
     rows = shape[0] if len(shape) == 2 else Num(1)

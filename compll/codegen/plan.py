@@ -50,7 +50,7 @@ class EncodeAscending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodeAscending:
-    """Read an Elias-Fano section into `result` (u32); hostile bits give some index, those beyond the extent included."""
+    """Read an Elias-Fano section into `result` (u32); hostile bits give some index, none beyond the extent."""
 
     result: ir.Value
     section: Section
@@ -76,7 +76,7 @@ class LoadCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repeat:
-    """An `ir.Loop` whose head and body are kernels; carried values share one buffer, copied by the last body kernels."""
+    """An `ir.Loop` in kernels; the values of one carried name share a buffer, or the last body kernels copy them."""
 
     limit: int
     head: tuple[Kernel, ...]

@@ -17,7 +17,7 @@ _OPERATORS = {
 
 
 def static_parameters(module: ast.Module) -> frozenset[str]:
-    """The parameters that element types, loop limits, traits or the feedback line use: fixed when a program is loaded."""
+    """The parameters that types, loop limits, traits or the feedback line use: fixed when a program is loaded."""
     compressor = module.compressor
     declared = {p.name for p in compressor.params}
     used: set[str] = set()

@@ -58,6 +58,7 @@ class Names:
         self.taken.add(name)
         return name
 
+
 #: Lowers an array expression to a value of the function, named after the last argument.
 Materialise = Callable[["Context", ast.Expression, Scope, str], ir.Value]
 

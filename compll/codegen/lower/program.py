@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from compll.codegen import ir
-from compll.codegen.lower.arrays import lower_array, write
+from compll.codegen.lower.arrays import lower_array
+from compll.codegen.lower.calls import write
 from compll.codegen.lower.context import FIRST_INITIAL_STREAM, Binding, Context, Sizes, array_type, size_of
 from compll.codegen.lower.scalars import Builder
 from compll.codegen.lower.statements import Returned, copy, lower_body
@@ -18,7 +19,9 @@ from compll.dtypes import BOOL, F32, I32, U32, DType
 from compll.sizes import Num, Size
 
 
-def lower(module: ast.Module, values: Mapping[str, float | int | bool], alternatives: tuple[int, ...] = ()) -> ir.Program:
+def lower(
+    module: ast.Module, values: Mapping[str, float | int | bool], alternatives: tuple[int, ...] = ()
+) -> ir.Program:
     """Lower a checked module for given parameter values.
 
     `alternatives` chooses one type for each conditional payload field, in order of declaration.

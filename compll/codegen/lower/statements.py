@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import Union
 
 from compll.codegen import ir
-from compll.codegen.lower.arrays import clear, lower_array, lower_binding, write
+from compll.codegen.lower.arrays import lower_array, lower_binding
+from compll.codegen.lower.calls import write
 from compll.codegen.lower.context import Binding, Context, size_of
 from compll.codegen.lower.scalars import Builder
+from compll.codegen.lower.selections import clear
 from compll.diagnostics import InternalError
 from compll.dsl import ast
 from compll.sizes import evaluate
@@ -58,16 +60,19 @@ def _repeat(context: Context, loop: ast.Repeat, scope: dict[str, Binding]) -> No
         inner[name] = parameters[name]
 
     outer, origin = context.operations, context.origin
-    context.operations = head = []
+    head: list[ir.Operation] = []
+    context.operations = head
     condition = lower_array(context, loop.condition, inner, "going")
     if condition in parameters.values():
         condition = copy(context, condition, "going")
-    context.operations = body = []
+    body: list[ir.Operation] = []
+    context.operations = body
     lower_body(context, loop.body, inner)
-    yielded = {}
+    yielded: dict[str, ir.Value] = {}
     for name in carried_names:
         value = _value(inner[name])
-        yielded[name] = value if _defined_in(value, body) and value not in yielded.values() else copy(context, value, name)
+        own = _defined_in(value, body) and value not in yielded.values()
+        yielded[name] = value if own else copy(context, value, name)
     context.operations, context.origin = outer, origin
 
     carried = []
