@@ -6,13 +6,12 @@ import platform
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from importlib import metadata
-from pathlib import Path
-from typing import Annotated, Optional
 
 import typer
 from rich.table import Table
 
 from compll import __version__
+from compll.cli.arguments import Json
 from compll.cli.output import console, write_json
 from compll.diagnostics import CompllError
 from compll.runtime.cache import cache_folder
@@ -36,9 +35,7 @@ class Finding:
     detail: str
 
 
-def doctor(
-    json: Annotated[Optional[Path], typer.Option(metavar="FILE", help="Write the findings as JSON.")] = None,
-) -> None:
+def doctor(json: Json = None) -> None:
     """Say what is installed and which backends work; exits with 1 where no compiled backend does."""
     findings = [*_versions(), *_backends(), _cache()]
     table = Table(title=f"compll {__version__}")

@@ -33,14 +33,20 @@ def show_warnings(warnings: Sequence[Diagnostic]) -> None:
         print(render(warning), file=sys.stderr)
 
 
+def write_text(path: Path, text: str) -> Path:
+    """Write a file, its folder too; returns the path. Raises CompllError when that cannot be done."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as problem:
+        raise CompllError(f"cannot write `{path}`: {(problem.strerror or str(problem)).lower()}") from None
+    return path
+
+
 def write_json(path: Path | None, value: Any) -> None:
     """Write `value` where a path is given; numbers that JSON cannot say (inf, nan) become null."""
-    if path is None:
-        return
-    try:
-        path.write_text(json.dumps(_finite(value), indent=2, allow_nan=False) + "\n", encoding="utf-8")
-    except OSError as problem:
-        raise CompllError(f"cannot write `{path}`: {problem.strerror}") from None
+    if path is not None:
+        write_text(path, json.dumps(_finite(value), indent=2, allow_nan=False) + "\n")
 
 
 def _finite(value: Any) -> Any:

@@ -11,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 import compll
 from compll import algorithms
+from compll.cli.arguments import Json
 from compll.cli.output import console, write_json
 from compll.cli.training import results
 from compll.cli.training.data import LOADERS
@@ -37,7 +38,7 @@ def train(
     seed: Annotated[int, typer.Option(min=0, help="Of the weights and of the order of the examples.")] = 0,
     epochs: Annotated[Optional[int], typer.Option(min=1, help="Passes over the data.")] = None,
     steps: Annotated[Optional[int], typer.Option(min=1, help="Number of steps, instead of epochs.")] = None,
-    json: Annotated[Optional[Path], typer.Option(metavar="FILE", help="Write the figures as JSON.")] = None,
+    json: Json = None,
     plot: Annotated[Optional[Path], typer.Option(metavar="FILE", help="Draw the losses.")] = None,
 ) -> None:
     """Train one model with several worker processes: dense first, then with each compressor; print a table."""

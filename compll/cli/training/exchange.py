@@ -99,11 +99,14 @@ class Compiled:
         self.sync.close()
 
 
-def install(ddp: DistributedDataParallel, request: Request) -> Exchange:
-    """Make `ddp` exchange its gradients as requested. Raises CompllError for what the request cannot mean."""
+def install(ddp: DistributedDataParallel, request: Request, seed: int) -> Exchange:
+    """Make `ddp` exchange its gradients as requested; `seed` is that of random draws.
+
+    Raises CompllError for what the request cannot mean.
+    """
     baseline = BASELINES.get(request.name)
     if baseline is None:
-        return Compiled(compll.attach(ddp, request.name, **request.params))
+        return Compiled(compll.attach(ddp, request.name, **{"seed": seed, **request.params}))
     known = [name for name in signature(baseline).parameters if name != "ddp"]
     if wrong := [name for name in request.params if name not in known]:
         takes = ", ".join(known) or "no parameters"

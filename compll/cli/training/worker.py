@@ -68,7 +68,7 @@ class Worker:
         torch.manual_seed(self.job.seed)
         model = self.task.model()
         ddp = DistributedDataParallel(model)
-        exchange = install(ddp, request)
+        exchange = install(ddp, request, self.job.seed)
         losses, step_ms = self.train(ddp, exchange.momentum)
         run = Run(
             request=request, metric=self.task.metric, value=self.evaluate(model), figures=exchange.figures(),
