@@ -95,7 +95,9 @@ def to_storage(dtype: DType, value: str) -> str:
     return value if storage_ctype(dtype) == compute_ctype(dtype) else f"{storage_ctype(dtype)}({value})"
 
 
-def body_lines(body: Body, spelling: Spelling, names: Names, known: Mapping[str, Line] | None = None) -> dict[str, Line]:
+def body_lines(
+    body: Body, spelling: Spelling, names: Names, known: Mapping[str, Line] | None = None
+) -> dict[str, Line]:
     """The body's statements as lines, in order, by statement name. `known` are lines that stand outside already."""
     lines = dict(known or {})
     for statement in body:
@@ -127,9 +129,10 @@ def constant(value: float | int | bool, dtype: DType) -> str:
     number = int(value)
     if dtype.kind == "uint":
         return f"{number}u"
+    suffix = "LL" if dtype.bits == 64 else ""
     if number == dtype.limits[0]:  # C has no negative literals: the smallest one is a difference
-        return f"({number + 1}{'LL' if dtype.bits == 64 else ''} - 1)"
-    return f"{number}{'LL' if dtype.bits == 64 else ''}" if number >= 0 else f"({number}{'LL' if dtype.bits == 64 else ''})"
+        return f"({number + 1}{suffix} - 1)"
+    return f"{number}{suffix}" if number >= 0 else f"({number}{suffix})"
 
 
 def _float_constant(value: float, dtype: DType) -> str:

@@ -41,3 +41,7 @@ class Names:
             number += 1
         self._taken.add(candidate)
         return candidate
+
+    def child(self) -> Names:
+        """An inner scope that sees this one's names as they are now."""
+        return Names(self._taken)

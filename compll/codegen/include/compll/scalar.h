@@ -80,6 +80,7 @@ COMPLL_FN bool is_finite(float x) { return (raw_bits(x) & 0x7f800000u) != 0x7f80
 
 // Every NaN leaves a function as 7fc00000.
 COMPLL_FN float canonical(float x) { return x == x ? x : nan_f32(); }
+COMPLL_FN double canonical(double x) { return x == x ? x : nan_f64(); }
 COMPLL_FN uint32_t bits(float x) { return raw_bits(canonical(x)); }
 
 // --- floating arithmetic that C++ has no operator for -----------------------------------------------------------------

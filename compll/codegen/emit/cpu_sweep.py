@@ -1,0 +1,246 @@
+"""One sweep as one C++ function: the body over strips of 64 positions, hoisted where it can be, then its sinks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from compll.codegen import ir
+from compll.codegen.emit.cpu_memory import Memory, Strip
+from compll.codegen.emit.cpu_sinks import Places, SelectionNeeds, SinkPrinter, is_scalar_sweep
+from compll.codegen.emit.environment import render
+from compll.codegen.emit.expr import Level, Line, body_lines, compute_ctype, constant, slice_body
+from compll.codegen.emit.names import identifier
+from compll.codegen.emit.segment import Segment, is_exact
+from compll.codegen.plan import Kernel, KernelPlan
+from compll.dtypes import DType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepView:
+    """What `cpu/sweep.cpp.j2` places; every entry is finished text."""
+
+    name: str
+    struct: str
+    comment: str
+    combines: tuple[str, ...]
+    declarations: tuple[str, ...]
+    rows: str
+    length: str
+    rowwise: bool
+    inner: str  # the strips
+    prepare: tuple[str, ...]
+    after: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InnerView:
+    """What `cpu/strips.cpp.j2` places: the work on the space, or on one row of it."""
+
+    team: str
+    rowwise: bool
+    row_lines: tuple[str, ...]
+    staging: tuple[str, ...]
+    element: tuple[str, ...]
+    places: Places
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepView:
+    """What `cpu/step.cpp.j2` places: statements in order."""
+
+    name: str
+    struct: str
+    comment: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CombineView:
+    """What `cpu/combine.cpp.j2` places: a program's own way to combine."""
+
+    name: str
+    struct: str
+    ctype: str
+    identity: str
+    left: str
+    right: str
+    lines: tuple[str, ...]
+    result: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctorView:
+    """What `cpu/functor.cpp.j2` places: a slice of the body as a function object, the argument of `call`."""
+
+    call: str
+    parameters: str
+    rowwise: bool
+    staging: tuple[str, ...]
+    element: tuple[str, ...]
+
+
+def print_sweep(plan: KernelPlan, segment: Segment, kernel: Kernel, sweep: ir.Sweep) -> str:
+    """The function of one sweep."""
+    return _SweepPrinter(plan, segment, kernel, sweep).text()
+
+
+class _SweepPrinter:
+    def __init__(self, plan: KernelPlan, segment: Segment, kernel: Kernel, sweep: ir.Sweep):
+        self._plan = plan
+        self._sweep = sweep
+        self._segment = segment
+        self._name = function_name(plan, kernel)
+        self._results = tuple(r for s in sweep.sinks for r in ir.sink_results(s))
+        self._written = frozenset(plan.buffer_of(r).name for r in self._results)
+        self._memory = Memory(plan, segment, self._written)
+        self._rowwise = len(sweep.shape) == 2 and any(getattr(s, "per_row", False) for s in sweep.sinks)
+        self._dtypes = {s.name: s.dtype for s in sweep.body}
+        self._strip = Strip(self._memory, sweep.shape, self._rowwise, self._memory.names)
+        self._lines = body_lines(sweep.body, self._strip, self._memory.names)
+        self._combines: list[str] = []
+        self._places = Places()
+
+    def text(self) -> str:
+        if is_scalar_sweep(self._sweep):
+            return self._scalar()
+        self._print_sinks()
+        inner = InnerView(
+            team=self._team, rowwise=self._rowwise, row_lines=self._at_level(Level.ROW),
+            staging=tuple(self._strip.before), element=self._at_level(Level.ELEMENT), places=self._places,
+        )  # fmt: skip
+        view = SweepView(
+            name=self._name, struct=self._segment.struct, comment=self._sweep.origin,
+            combines=tuple(self._combines),
+            declarations=(*self._memory.declarations, *self._at_level(Level.UNIFORM)),
+            rows=self._segment.size(self._sweep.shape[0]) if self._rowwise else "1",
+            length=self._length(), rowwise=self._rowwise, inner=render("cpu/strips.cpp.j2", inner),
+            prepare=tuple(self._places.prepare), after=tuple(self._places.after),
+        )  # fmt: skip
+        return render("cpu/sweep.cpp.j2", view)
+
+    @property
+    def _team(self) -> str:
+        return "team" if self._rowwise else "threads"
+
+    def _at_level(self, level: Level) -> tuple[str, ...]:
+        return tuple(line.declaration for line in self._lines.values() if line.level == level)
+
+    def _length(self) -> str:
+        if self._rowwise:
+            return self._segment.size(self._sweep.shape[-1])
+        total = self._segment.product(self._sweep.shape)
+        return total if self._sweep.count is None else self._memory.count(self._sweep.count, total)
+
+    def _scalar(self) -> str:
+        stores = []
+        for sink in self._sweep.sinks:
+            assert isinstance(sink, ir.Write)
+            buffer = self._memory.buffer(sink.result)
+            stores.append(self._memory.store(buffer, "0", self._lines[sink.value].name))
+        body = [line.declaration for line in self._lines.values()]
+        return render(
+            "cpu/step.cpp.j2",
+            StepView(
+                name=self._name, struct=self._segment.struct, comment=self._sweep.origin,
+                lines=(*self._memory.declarations, *body, *stores),
+            ),
+        )  # fmt: skip
+
+    # --- sinks --------------------------------------------------------------------------------------------------------
+
+    def _print_sinks(self) -> None:
+        self._length()  # declares the count, if there is one, before anything that uses it
+        printer = SinkPrinter(
+            self._memory, self._strip, self._places, rowwise=self._rowwise, bounded=self._sweep.count is not None,
+            team=self._team, dtypes=self._dtypes, local=lambda name: self._lines[name].name, combine=self._combine,
+            selection=SelectionNeeds(sample=self._sample, complete=self._complete),
+        )  # fmt: skip
+        for sink in self._sweep.sinks:
+            printer.add(sink)
+
+    def _combine(self, combine: ir.Combine, dtype: DType, result: str) -> tuple[str, str]:
+        """The library's type for a combine, and the expression that makes one."""
+        ctype = compute_ctype(dtype)
+        simple = {
+            "add": f"compll::Add<{ctype}>", "min": f"compll::Min<{ctype}>", "max": f"compll::Max<{ctype}>",
+            "and": "compll::And", "or": "compll::Or", "moments": "compll::Moments",
+            "argmin": f"compll::Extreme<{ctype}, false>", "argmax": f"compll::Extreme<{ctype}, true>",
+        }  # fmt: skip
+        if combine.kind != "custom":
+            return simple[combine.kind], f"{simple[combine.kind]}{{}}"
+        name = identifier(f"{self._name}_{result}")
+        self._combines.append(self._custom(combine, dtype, name))
+        return name, f"{name}{{segment}}"
+
+    def _custom(self, combine: ir.Combine, dtype: DType, name: str) -> str:
+        memory = Memory(self._plan, self._segment, frozenset())
+        names = memory.names
+        sides = {side: Line(Level.UNIFORM, dtype, names.fresh(side), "") for side in (combine.left, combine.right)}
+        lines = body_lines(combine.body, Strip(memory, (), False, names), names, sides)
+        body = [line.declaration for key, line in lines.items() if key not in sides]
+        assert combine.identity is not None
+        return render(
+            "cpu/combine.cpp.j2",
+            CombineView(
+                name=name, struct=self._segment.struct, ctype=compute_ctype(dtype),
+                identity=constant(combine.identity, dtype), left=sides[combine.left].name,
+                right=sides[combine.right].name, lines=(*memory.declarations, *body),
+                result=lines[combine.result].name,
+            ),
+        )  # fmt: skip
+
+    # --- slices of the body for selections ----------------------------------------------------------------------------
+
+    def _sample(self, top: str, key: str) -> list[str]:
+        return self._functor(f"{top}.sample", (key,), self._sweep.body, {})
+
+    def _complete(self, top: str, names: tuple[str, ...]) -> list[str]:
+        """How the key and the carried values are read again after the sweep's writes.
+
+        A statement that was written to memory is loaded from there. What still needs memory that was overwritten is
+        kept aside by the first pass.
+        """
+        body = tuple(replace(s, opcode="load", args=(), source=self._copies.get(s.name), attributes=())
+                     if s.name in self._copies else s for s in self._sweep.body)  # fmt: skip
+        needed = [s for s in slice_body(body, names) if s.name not in self._copies and s.source]
+        if any(self._memory.buffer(s.source).name in self._written for s in needed if s.source):
+            return self._functor(f"{top}.complete", names, (), {name: self._aside(top, name) for name in names})
+        return self._functor(f"{top}.complete", names, body, {})
+
+    @property
+    def _copies(self) -> dict[str, ir.Value]:
+        """Statements whose exact values the sweep leaves in memory."""
+        written: dict[str, ir.Value] = {}
+        for sink in self._sweep.sinks:
+            if isinstance(sink, ir.Write):
+                buffer = self._memory.buffer(sink.result)
+                if buffer.section is None and is_exact(buffer.dtype):
+                    written[sink.value] = sink.result
+        return written
+
+    def _aside(self, top: str, name: str) -> Line:
+        """A scratch array that the first pass fills with a statement's values; the line that reads it."""
+        array = self._memory.names.fresh(f"{top}_{name}")
+        self._places.declare.append(f"compll::Scratch<{compute_ctype(self._dtypes[name])}> {array}(length);")
+        self._places.element.append(f"{array}[first + i] = {self._lines[name].name};")
+        return Line(Level.ELEMENT, self._dtypes[name], self._lines[name].name, f"{array}[first + i]")
+
+    def _functor(self, call: str, names: tuple[str, ...], body: ir.Body, known: dict[str, Line]) -> list[str]:
+        scope = self._memory.names.child()
+        strip = Strip(self._memory, self._sweep.shape, self._rowwise, scope)
+        outside = {name: line for name, line in self._lines.items() if line.level != Level.ELEMENT}
+        lines = body_lines(slice_body(body, names), strip, scope, {**outside, **known})
+        own = [line for name, line in lines.items() if name not in outside]
+        outputs = tuple(scope.fresh(f"{name}_out") for name in names)
+        view = FunctorView(
+            call=call, rowwise=self._rowwise, staging=tuple(strip.before),
+            parameters="".join(f", {compute_ctype(self._dtypes[n])}* {o}" for n, o in zip(names, outputs)),
+            element=(*(line.declaration for line in own),
+                     *(f"{o}[i] = {lines[n].name};" for n, o in zip(names, outputs))),
+        )  # fmt: skip
+        return render("cpu/functor.cpp.j2", view).splitlines()
+
+
+def function_name(plan: KernelPlan, kernel: Kernel) -> str:
+    """The C++ function of a kernel, named after its function and itself."""
+    return identifier(f"{plan.function}_{kernel.name}")

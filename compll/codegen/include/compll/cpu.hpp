@@ -1,0 +1,13 @@
+// The library behind generated CPU kernels.
+#pragma once
+
+#include <compll/ascending.hpp>
+#include <compll/dense.hpp>
+#include <compll/draws.hpp>
+#include <compll/filter.hpp>
+#include <compll/fold.hpp>
+#include <compll/math.h>
+#include <compll/philox.h>
+#include <compll/scan.hpp>
+#include <compll/select.hpp>
+#include <compll/storage.hpp>

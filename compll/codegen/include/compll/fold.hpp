@@ -1,0 +1,202 @@
+// Reductions on the tree of docs/numerics.md, section 4: 64 lanes inside a chunk of 4096, folded by halves; chunk results
+// by the same rule. The tree does not depend on the number of threads.
+#pragma once
+
+#include <limits>
+#include <type_traits>
+
+#include <compll/runtime.hpp>
+
+namespace compll {
+
+// --- what is combined: Value comes from the body, State is a partial result -------------------------------------------
+
+template <class T>
+struct Add {
+    using Value = T;
+    using State = T;
+    T identity() const { return T(0); }
+    T lift(T x, int64_t) const { return x; }
+    T combine(T a, T b) const {
+        if constexpr (std::is_same_v<T, int32_t> || std::is_same_v<T, int64_t>) return wrap_add(a, b);
+        return T(a + b);
+    }
+};
+
+template <class T>
+struct Min {
+    using Value = T;
+    using State = T;
+    T identity() const {
+        using Limits = std::numeric_limits<T>;
+        return Limits::has_infinity ? Limits::infinity() : Limits::max();
+    }
+    T lift(T x, int64_t) const { return x; }
+    T combine(T a, T b) const { return minimum(a, b); }
+};
+
+template <class T>
+struct Max {
+    using Value = T;
+    using State = T;
+    T identity() const {
+        using Limits = std::numeric_limits<T>;
+        return Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
+    }
+    T lift(T x, int64_t) const { return x; }
+    T combine(T a, T b) const { return maximum(a, b); }
+};
+
+struct And {
+    using Value = bool;
+    using State = bool;
+    bool identity() const { return true; }
+    bool lift(bool x, int64_t) const { return x; }
+    bool combine(bool a, bool b) const { return a & b; }
+};
+
+struct Or {
+    using Value = bool;
+    using State = bool;
+    bool identity() const { return false; }
+    bool lift(bool x, int64_t) const { return x; }
+    bool combine(bool a, bool b) const { return a | b; }
+};
+
+// The lowest position of the largest (or smallest) value, NaN being the extreme; 0 of nothing.
+template <class T, bool LARGEST>
+struct Extreme {
+    using Order = decltype(order_key(T()));
+    struct State {
+        Order order;
+        uint32_t at;
+        uint32_t position() const { return at == 0xffffffffu ? 0u : at; }
+    };
+    using Value = T;
+    State identity() const { return {0, 0xffffffffu}; }
+    State lift(T x, int64_t position) const {
+        const Order order = LARGEST || x != x ? order_key(x) : Order(~order_key(x));
+        return {order, uint32_t(position)};
+    }
+    State combine(const State& a, const State& b) const {
+        const bool right = b.order > a.order || (b.order == a.order && b.at < a.at);
+        return right ? b : a;
+    }
+};
+
+// Mean and sum of squared deviations in f64 (Chan, Golub, LeVeque).
+struct Moments {
+    struct State {
+        double n;
+        double mean;
+        double m2;
+    };
+    using Value = float;
+    State identity() const { return {0.0, 0.0, 0.0}; }
+    State combine(const State& a, const State& b) const {
+        if (b.n == 0.0) return a;
+        if (a.n == 0.0) return b;
+        const double n = a.n + b.n;
+        const double delta = b.mean - a.mean;
+        const double t = b.n / n;
+        return {n, a.mean + delta * t, (a.m2 + b.m2) + (delta * delta) * (a.n * t)};
+    }
+};
+
+// --- the tree ----------------------------------------------------------------------------------------------------------
+
+template <class C>
+typename C::State fold_lanes(const C& c, typename C::State* lane) {
+    for (int h = STRIP / 2; h >= 1; h /= 2) {
+        for (int i = 0; i < h; i++) lane[i] = c.combine(lane[i], lane[i + h]);
+    }
+    return lane[0];
+}
+
+// The lanes of one chunk; strips are added in order and only the last may be short.
+template <class C>
+class Lanes {
+  public:
+    explicit Lanes(const C& c) : c_(c) {
+        for (int i = 0; i < STRIP; i++) lane_[i] = c_.identity();
+    }
+    void add(const typename C::Value* values, int count, int64_t first) {
+        if (count == STRIP) {
+#pragma omp simd
+            for (int i = 0; i < STRIP; i++) lane_[i] = c_.combine(lane_[i], c_.lift(values[i], first + i));
+        } else {
+            for (int i = 0; i < count; i++) lane_[i] = c_.combine(lane_[i], c_.lift(values[i], first + i));
+        }
+    }
+    typename C::State total() { return fold_lanes(c_, lane_); }
+
+  private:
+    C c_;
+    typename C::State lane_[STRIP];
+};
+
+template <>
+class Lanes<Moments> {
+  public:
+    explicit Lanes(const Moments&) {
+        for (int i = 0; i < STRIP; i++) mean_[i] = m2_[i] = 0.0;
+    }
+    void add(const float* values, int count, int64_t) {
+        strips_++;
+        last_ = count;
+        const double share = 1.0 / strips_;
+#pragma omp simd
+        for (int i = 0; i < count; i++) {
+            const double x = double(values[i]);
+            const double delta = x - mean_[i];
+            mean_[i] = mean_[i] + delta * share;
+            m2_[i] = m2_[i] + delta * (x - mean_[i]);
+        }
+    }
+    Moments::State total() const {
+        Moments::State lane[STRIP];
+        for (int i = 0; i < STRIP; i++) lane[i] = {double(strips_ - (i < last_ ? 0 : 1)), mean_[i], m2_[i]};
+        return fold_lanes(Moments(), lane);
+    }
+
+  private:
+    int strips_ = 0;
+    int last_ = STRIP;
+    double mean_[STRIP];
+    double m2_[STRIP];
+};
+
+// One reduction of `length` elements: chunk results from any thread, then the rest of the tree.
+template <class C>
+class Fold {
+  public:
+    Fold(int64_t length, const C& c) : c_(c), chunks_((length + CHUNK - 1) / CHUNK), result_(chunks_) {}
+
+    void put(int64_t first, Lanes<C>& lanes) { result_[first / CHUNK] = lanes.total(); }
+
+    typename C::State total() {
+        int64_t left = chunks_;
+        while (left > 1) {
+            const int64_t above = (left + CHUNK - 1) / CHUNK;
+            for (int64_t chunk = 0; chunk < above; chunk++) {
+                result_[chunk] = fold_chunk(chunk * CHUNK, std::min((chunk + 1) * CHUNK, left));
+            }
+            left = above;
+        }
+        return left == 0 ? c_.identity() : result_[0];
+    }
+
+  private:
+    typename C::State fold_chunk(int64_t first, int64_t end) {
+        typename C::State lane[STRIP];
+        for (int i = 0; i < STRIP; i++) lane[i] = c_.identity();
+        for (int64_t j = first; j < end; j++) lane[j % STRIP] = c_.combine(lane[j % STRIP], result_[j]);
+        return fold_lanes(c_, lane);
+    }
+
+    C c_;
+    int64_t chunks_;
+    Scratch<typename C::State> result_;
+};
+
+}  // namespace compll

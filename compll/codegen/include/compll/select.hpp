@@ -1,0 +1,185 @@
+// Exact selection of the k largest keys in one pass over memory (docs/numerics.md, section 6).
+//
+// A sample of the keys gives a threshold that about 1.3 k keys reach. The pass that evaluates the body appends those as
+// candidates; the k-th largest is found among them. Too few (the sample misled): a further pass, over what memory holds
+// after the writes, with a lower threshold. Of keys that tie with the threshold a worker needs no more than its first k,
+// so constant gradients and zeros cost no more memory than others.
+// Short spaces keep every key instead and find their candidates in the cache.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include <compll/filter.hpp>
+
+namespace compll {
+
+constexpr int64_t SAMPLE = 16384;  // positions, in groups of 8 neighbours
+constexpr int GROUP = 8;
+
+template <class K>
+K lowest_key() {
+    using Limits = std::numeric_limits<K>;
+    return Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
+}
+
+// The `rank`-th largest of `count` keys (1-based), never NaN; the lowest key where there are fewer.
+template <class K>
+K threshold_of(K* keys, int64_t count, int64_t rank) {
+    if (rank > count) return lowest_key<K>();
+    const auto above = [](K a, K b) { return order_key(a) > order_key(b); };
+    std::nth_element(keys, keys + rank - 1, keys + count, above);
+    const K key = keys[rank - 1];
+    return key == key ? key : std::numeric_limits<K>::infinity();
+}
+
+// How many of a sample must reach the threshold so that k of the whole almost certainly do.
+inline int64_t sample_rank(int64_t sampled, int64_t length, int64_t k) {
+    const double expected = double(k) * double(sampled) / double(length);
+    return int64_t(expected + 4.0 * std::sqrt(expected)) + 8;
+}
+
+template <class K, class... V>
+class Top {
+    using Order = decltype(order_key(K()));
+
+  public:
+    Top(int64_t length, int64_t k, int team)
+        : length_(length), k_(std::min(k, length)), team_(team), short_(length <= SHORT_ROW), chosen_(k_), ties_(team),
+          sample_(SAMPLE), list_(length, team) {}
+
+    // Before any write: keys(first, count, out) evaluates GROUP keys.
+    template <class Keys>
+    void sample(Keys&& keys) {
+        if (short_) return;
+        sampled_ = std::min(SAMPLE, length_ / 16) / GROUP * GROUP;
+        const int64_t stride = length_ / (sampled_ / GROUP);
+        for (int64_t j = 0; j < sampled_; j += GROUP) {
+            // Hashed places inside the strides, so that no period of the data is met.
+            const uint64_t hash = (uint64_t(j) * 0x9e3779b97f4a7c15u) >> 32;
+            keys(j / GROUP * stride + int64_t(hash % uint64_t(stride - GROUP + 1)), GROUP, sample_.get() + j);
+        }
+        lower_threshold(1);
+    }
+
+    void start(int worker, int64_t begin) {
+        list_.start(worker, begin);
+        ties_[worker] = {0, 0};
+    }
+
+    void add(int worker, int64_t first, int count, const K* keys, const V*... carried) {
+        if (short_) {
+            list_.store(first, count, keys, carried...);
+            return;
+        }
+        for (uint64_t mask = mask_not_below(keys, count, threshold_); mask != 0; mask &= mask - 1u) {
+            const int i = __builtin_ctzll(mask);
+            if (keys[i] == threshold_ && ++ties_[worker].equal > k_) continue;
+            if (keys[i] != keys[i] && ++ties_[worker].nan > k_) continue;
+            list_.push(worker, first + i, keys[i], carried[i]...);
+        }
+    }
+
+    // After the pass; again(first, count, keys, carried..) evaluates a strip from what the pass has left in memory.
+    template <class Again>
+    void complete(Again&& again) {
+        if (short_) {
+            complete_short();
+            return;
+        }
+        int64_t candidates = list_.join();
+        while (candidates < k_) {
+            lower_threshold(8);
+            pass(again);
+            candidates = list_.join();
+        }
+        choose(candidates, [](int64_t j) { return j; });
+    }
+
+    int64_t count() const { return k_; }
+    int64_t position(int64_t j) const { return short_ ? chosen_[j] : list_.at(chosen_[j]); }
+    template <size_t I>
+    auto value(int64_t j) const { return list_.template value<I + 1>(chosen_[j]); }
+    K kth() const { return k_ == 0 ? K(0) : key_of_order<K>(kth_); }
+
+  private:
+    struct alignas(64) Ties {
+        int64_t equal;
+        int64_t nan;
+    };
+
+    void lower_threshold(int64_t factor) {
+        rank_ = factor == 1 ? sample_rank(sampled_, length_, k_) : rank_ * factor;
+        threshold_ = threshold_of(sample_.get(), sampled_, rank_);
+    }
+
+    template <class Again>
+    void pass(Again&& again) {
+        for (int worker = 0; worker < team_; worker++) start(worker, 0);
+        for_ranges(team_, length_, [&](int worker, int64_t begin, int64_t end) {
+            start(worker, begin);
+            K keys[STRIP];
+            std::tuple<std::array<V, STRIP>...> carried;
+            for (int64_t first = begin; first < end; first += STRIP) {
+                const int count = strip_count(first, end);
+                std::apply([&](auto&... v) { again(first, count, keys, v.data()...); }, carried);
+                std::apply([&](auto&... v) { add(worker, first, count, keys, v.data()...); }, carried);
+            }
+        });
+    }
+
+    // Every key is in list_ at its own position.
+    void complete_short() {
+        const K* keys = list_.template values<0>();
+        Scratch<int64_t> slots(length_);
+        sampled_ = std::min<int64_t>(length_ / 16, 1024);
+        rank_ = sampled_ < 32 ? sampled_ + 1 : sample_rank(sampled_, length_, k_);
+        int64_t candidates = 0;
+        do {
+            for (int64_t j = 0; j < sampled_; j++) sample_[j] = keys[j * (length_ / sampled_)];
+            threshold_ = threshold_of(sample_.get(), sampled_, rank_);
+            candidates = 0;
+            for (int64_t first = 0; first < length_; first += STRIP) {
+                uint64_t mask = mask_not_below(keys + first, strip_count(first, length_), threshold_);
+                for (; mask != 0; mask &= mask - 1u) slots[candidates++] = first + __builtin_ctzll(mask);
+            }
+            rank_ *= 8;
+        } while (candidates < k_);
+        choose(candidates, [&](int64_t j) { return slots[j]; });
+    }
+
+    // The k largest of the candidates, which ascend by position: the first of those that tie with the k-th.
+    template <class Slot>
+    void choose(int64_t candidates, Slot&& slot) {
+        if (k_ == 0) return;
+        const K* keys = list_.template values<0>();
+        Scratch<Order> order(candidates);
+        for (int64_t j = 0; j < candidates; j++) order[j] = order_key(keys[slot(j)]);
+        std::nth_element(order.get(), order.get() + k_ - 1, order.get() + candidates, std::greater<Order>());
+        kth_ = order[k_ - 1];
+        int64_t ties = k_;
+        for (int64_t j = 0; j < k_ - 1; j++) ties -= order[j] > kth_;
+        int64_t chosen = 0;
+        for (int64_t j = 0; j < candidates && chosen < k_; j++) {
+            const Order own = order_key(keys[slot(j)]);
+            if (own > kth_ || (own == kth_ && ties-- > 0)) chosen_[chosen++] = slot(j);
+        }
+    }
+
+    int64_t length_;
+    int64_t k_;
+    int team_;
+    bool short_;
+    int64_t sampled_ = 0;
+    int64_t rank_ = 0;
+    K threshold_ = lowest_key<K>();
+    Order kth_ = 0;
+    Scratch<int64_t> chosen_;
+    Scratch<Ties> ties_;
+    Scratch<K> sample_;
+    Lists<K, V...> list_;
+};
+
+}  // namespace compll
