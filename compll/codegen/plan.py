@@ -106,7 +106,9 @@ class KernelPlan:
 
     `bindings` gives each value's buffer by names. Two values bound to one buffer are the same memory: a sweep may read
     the old and write the new value at its own position. `sizes` are the size expressions that kernels use, each a
-    field of the segment record, by name; `parameters` likewise.
+    field of the segment record, by name, in an order in which each can be evaluated from `numel`, the dimensions, the
+    parameters and those before it; `kernels.size_name` spells them. `numbers` are those that only `size` statements
+    use and that need not be whole: f64 fields. `parameters` likewise.
     """
 
     function: str
@@ -117,6 +119,7 @@ class KernelPlan:
     sizes: tuple[tuple[str, Size], ...]
     parameters: tuple[ir.Parameter, ...]
     layout: PayloadLayout
+    numbers: tuple[tuple[str, Size], ...] = ()
 
     def buffer_of(self, value: ir.Value) -> Buffer:
         name = dict(self.bindings)[value.name]
@@ -138,13 +141,14 @@ KEY_FIELDS = ("seed", "owner", "step", "gradient_id", "base")
 
 def record_fields(plan: KernelPlan) -> tuple[RecordField, ...]:
     """The segment record, in order: a pointer for every buffer outside the payload, `payload` itself (bytes), `numel`
-    and the plan's sizes (i64), the parameters (f32, i32, u32 or bool in the low bytes), the key."""
+    and the plan's sizes (i64), its numbers (f64), the parameters (f32, i32, u32 or bool in the low bytes), the key."""
     pointers = [RecordField(b.name, "pointer", b.dtype.name) for b in plan.buffers if b.role != "section"]
     return (
         *pointers,
         RecordField("payload", "pointer", "u8"),
         RecordField("numel", "size", "i64"),
         *(RecordField(name, "size", "i64") for name, _ in plan.sizes),
+        *(RecordField(name, "size", "f64") for name, _ in plan.numbers),
         *(RecordField(p.name, "parameter", p.dtype.name) for p in plan.parameters),
         *(RecordField(name, "key", "u64") for name in KEY_FIELDS),
     )

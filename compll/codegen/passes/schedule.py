@@ -223,10 +223,11 @@ class Scheduler:
         old = self.replaces.get(definition.result.name)
         if old is None:
             return 0
+        here = {"own"} if definition.shape else {"own", "scalar"}
         found = 0
         for other in self.groups:
             kinds = {use.kind for use in self.reached(other).leaves if use.value.name == old}
-            found += bool(kinds) if other.stage > group.stage else other is group and bool(kinds - {"own"})
+            found += bool(kinds) if other.stage > group.stage else other is group and bool(kinds - here)
         return found
 
     def _own_stage(self, definition: Definition, earliest: int, latest: float) -> int:
