@@ -71,7 +71,7 @@ class TorchCollectives:
 
     def __init__(self, parent: dist.ProcessGroup) -> None:
         ranks = dist.get_process_group_ranks(parent)
-        self._group = dist.new_group(
+        self._group: Any = dist.new_group(
             ranks, timeout=group_timeout(parent), use_local_synchronization=len(ranks) != dist.get_world_size()
         )
         self._rank = dist.get_rank(self._group)
@@ -99,7 +99,7 @@ class TorchCollectives:
 def group_timeout(group: dist.ProcessGroup) -> timedelta:
     """The timeout that a group was made with; a new group does not inherit it."""
     device = "cuda" if dist.get_backend(group) == "nccl" else "cpu"
-    return group._get_backend(torch.device(device)).options._timeout  # type: ignore[no-any-return]
+    return group._get_backend(torch.device(device)).options._timeout
 
 
 def check_agreement(collectives: TorchCollectives, digest: bytes, what: str) -> None:

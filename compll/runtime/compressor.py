@@ -107,6 +107,14 @@ class Compressor:
         """The payload's typed sections; empty for a gradient without elements."""
         return self._sized(shape, dtype).sections
 
+    def compile(self, grad: torch.Tensor) -> None:
+        """Compile and load now what encode and decode of such a gradient need, and not at their first call."""
+        compilation = self._sized(grad.shape, grad.dtype).compilation
+        unused = "encode" if self.feedback else "encode_with_feedback"
+        for function in compilation.program.functions:
+            if function.name != unused:
+                self._program.function(self._device(grad), compilation, function.name)
+
     def __repr__(self) -> str:
         params = "".join(f", {name}={value!r}" for name, value in self._values.items())
         return f"compll.load({self.name!r}, backend={self.backend!r}{params})"
@@ -256,9 +264,9 @@ class Compressor:
     def _encode_arrays(
         self, sized: Sized, grad: torch.Tensor, state: State, payload: Payload
     ) -> dict[str, torch.Tensor]:
-        finite, cut = payload.reports or ()
-        arrays = {"gradient": grad.detach().contiguous().view(-1), "finite": finite, "cut": cut}
-        arrays["payload"] = payload.buffer
+        arrays = {"gradient": grad.detach().contiguous().view(-1), "payload": payload.buffer}
+        if payload.reports is not None:
+            arrays["finite"], arrays["cut"] = payload.reports
         if not sized.has_payload:
             arrays["out"] = payload.buffer.view(torch.float32)
         if self.feedback:

@@ -60,7 +60,8 @@ class SectionLayout:
 class Sized:
     """A program for one shape, gradient dtype and set of parameter values.
 
-    `payload_nbytes` is 0 for a gradient without elements; a program without payload sends its f32 result.
+    `payload_nbytes` is 0 for a gradient without elements, whose environment is another shape's: no program sees it. A
+    program without payload sends its f32 result.
     """
 
     compilation: Compilation
@@ -105,11 +106,11 @@ class Program:
             return self._sized[key]
 
     def _make_sized(self, shape: torch.Size, dtype: torch.dtype, values: Values, defaults: Values) -> Sized:
-        variables = environment(self.module, tuple(shape), values)
+        numel = math.prod(shape)
+        variables = environment(self.module, tuple(shape) if numel else tuple(ANY_SHAPE), values)
         folded = {name: values[name] if name in self._static else defaults[name] for name in values}
         alternatives = choose_alternatives(self.module, variables)
         compilation = self._compilation(tuple(folded.items()), alternatives, GRADIENT_DTYPES[dtype])
-        numel = math.prod(shape)
         sections, header, nbytes = tuple(_sections(compilation, variables)), 0, 4 * numel
         if compilation.program.fields:
             header, nbytes = compilation.layout.header_bytes, extent(compilation.layout.nbytes, variables)

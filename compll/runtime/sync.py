@@ -140,6 +140,7 @@ class SyncState:
         for parameter, spec in self._table.items():
             if spec.compressible:
                 key = Key(seed=self.options.seed, gradient=spec.index, rank=self._collectives.rank)
+                self._compressors.first.compile(parameter.detach())
                 states[spec.name] = self._compressors.first.init_state(parameter.detach(), key)
         return states
 

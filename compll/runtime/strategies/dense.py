@@ -35,7 +35,7 @@ class DenseExchange:
         if self._handle is not None:
             self._handle.wait()
         for group, flat in zip(self._groups, self._flat, strict=True):
-            parts = flat.split([s.tensor.numel() for s in group])
+            parts = torch.split(flat, [s.tensor.numel() for s in group])
             for piece, part in zip(group, parts, strict=True):
                 piece.tensor.copy_(part.view(piece.tensor.shape))
         return not check or all(bool(flat.isfinite().all()) for flat in self._flat)

@@ -1,0 +1,60 @@
+"""Which gradients are compressed, and where they lie in a bucket whatever the memory format."""
+
+import pytest
+import torch
+from torch import nn
+
+from compll import CompllError
+from compll.runtime.gradients import cut_bucket, gradient_table
+
+
+class Model(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.frozen = nn.Parameter(torch.zeros(64, 64), requires_grad=False)
+        self.scalar = nn.Parameter(torch.zeros(()))
+        self.vector = nn.Parameter(torch.zeros(5000))
+        self.small = nn.Parameter(torch.zeros(31, 33))
+        self.large = nn.Parameter(torch.zeros(32, 32))
+        self.wide = nn.Parameter(torch.zeros(64, 64, dtype=torch.float64))
+        self.tied = self.large
+        self.empty = nn.Parameter(torch.zeros(0, 7))
+        self.skipped = nn.Parameter(torch.zeros(64, 64))
+
+
+def test_table_names_indexes_and_choices() -> None:
+    specs = gradient_table(Model(), 1024, ["skipped"]).values()
+    assert [(s.index, s.name, s.compressible) for s in specs] == [
+        (1, "scalar", False),
+        (2, "vector", False),
+        (3, "small", False),
+        (4, "large", True),
+        (5, "wide", False),
+        (6, "empty", False),
+    ]
+
+
+def test_empty_gradients_are_dense_even_with_min_numel_0() -> None:
+    specs = gradient_table(Model(), 0).values()
+    assert {s.name for s in specs if s.compressible} == {"small", "large", "skipped"}
+
+
+def test_sparse_embedding_is_refused_by_name() -> None:
+    model = nn.Sequential(nn.Embedding(10, 4), nn.Embedding(10, 4, sparse=True))
+    with pytest.raises(CompllError, match="parameter `1.weight` has sparse gradients"):
+        gradient_table(model, 1024)
+
+
+def test_slices_are_logical_views_of_the_bucket() -> None:
+    """The buffer holds each gradient in its parameter's memory order, as DDP fills it."""
+    plain = nn.Parameter(torch.zeros(3, 4))
+    last = nn.Parameter(torch.zeros(2, 3, 4, 5).contiguous(memory_format=torch.channels_last))
+    model = nn.ParameterDict({"plain": plain, "last": last})
+    wanted = {"plain": torch.randn(3, 4), "last": torch.randn(2, 3, 4, 5)}
+    buffer = torch.cat([wanted["last"].permute(0, 2, 3, 1).reshape(-1), wanted["plain"].reshape(-1)])
+    handed_out = [buffer[:120].view(2, 3, 4, 5), buffer[120:].view(3, 4)]
+    slices = list(cut_bucket(buffer, handed_out, [last, plain], gradient_table(model, 1)))
+    for piece in slices:
+        assert torch.equal(piece.tensor, wanted[piece.spec.name])
+        piece.tensor.fill_(7.0)
+    assert buffer.eq(7.0).all()
