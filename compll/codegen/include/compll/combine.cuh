@@ -1,8 +1,7 @@
 // How two partial results of a reduction become one (numerics.md, section 4).
 //
-// A combination is a struct with `State`, `identity()`, `take(state, value, strip, position)` for one element of a
-// lane, and `combine(left, right)`; user-defined ones are printed into the generated text. A lane takes at most one
-// element of each strip.
+// A combination is an object with a type `State`, `identity()`, `take(state, value, strip, position)` for one element
+// of a lane, and `combine(left, right)`. A lane takes at most one element of each strip.
 #pragma once
 
 #include <compll/place.cuh>
@@ -40,40 +39,56 @@ __device__ inline int64_t lowest<int64_t>() { return -0x7fffffffffffffffLL - 1; 
 template <class T>
 struct Add {
     using State = T;
-    __device__ static State identity() { return T(0); }
-    __device__ static State combine(State left, State right) { return sum_of(left, right); }
-    __device__ static State take(State state, T value, unsigned, index_t) { return combine(state, value); }
+    __device__ State identity() const { return T(0); }
+    __device__ State combine(State left, State right) const { return sum_of(left, right); }
+    __device__ State take(State state, T value, unsigned, index_t) const { return combine(state, value); }
 };
 
 template <class T>
 struct Minimum {
     using State = T;
-    __device__ static State identity() { return highest<T>(); }
-    __device__ static State combine(State left, State right) { return minimum(left, right); }
-    __device__ static State take(State state, T value, unsigned, index_t) { return combine(state, value); }
+    __device__ State identity() const { return highest<T>(); }
+    __device__ State combine(State left, State right) const { return minimum(left, right); }
+    __device__ State take(State state, T value, unsigned, index_t) const { return combine(state, value); }
 };
 
 template <class T>
 struct Maximum {
     using State = T;
-    __device__ static State identity() { return lowest<T>(); }
-    __device__ static State combine(State left, State right) { return maximum(left, right); }
-    __device__ static State take(State state, T value, unsigned, index_t) { return combine(state, value); }
+    __device__ State identity() const { return lowest<T>(); }
+    __device__ State combine(State left, State right) const { return maximum(left, right); }
+    __device__ State take(State state, T value, unsigned, index_t) const { return combine(state, value); }
 };
 
 struct All {
     using State = bool;
-    __device__ static State identity() { return true; }
-    __device__ static State combine(State left, State right) { return left && right; }
-    __device__ static State take(State state, bool value, unsigned, index_t) { return state && value; }
+    __device__ State identity() const { return true; }
+    __device__ State combine(State left, State right) const { return left && right; }
+    __device__ State take(State state, bool value, unsigned, index_t) const { return state && value; }
 };
 
 struct Any {
     using State = bool;
-    __device__ static State identity() { return false; }
-    __device__ static State combine(State left, State right) { return left || right; }
-    __device__ static State take(State state, bool value, unsigned, index_t) { return state || value; }
+    __device__ State identity() const { return false; }
+    __device__ State combine(State left, State right) const { return left || right; }
+    __device__ State take(State state, bool value, unsigned, index_t) const { return state || value; }
 };
+
+// A combination that a program defines: `join` is a function of (left, right).
+template <class T, class Join>
+struct Custom {
+    using State = T;
+    T neutral;
+    Join join;
+    __device__ State identity() const { return neutral; }
+    __device__ State combine(State left, State right) const { return join(left, right); }
+    __device__ State take(State state, T value, unsigned, index_t) const { return join(state, value); }
+};
+
+template <class T, class Join>
+__device__ inline Custom<T, Join> custom(T neutral, Join join) {
+    return Custom<T, Join>{neutral, join};
+}
 
 // An extreme and where it is; `count` is 0 where nothing was seen yet.
 template <class Order>
@@ -87,14 +102,14 @@ template <class T, bool largest>
 struct ArgExtreme {
     using Order = decltype(order_key(T()));
     using State = Extreme<Order>;
-    __device__ static State identity() { return State{Order(0), 0u, 0u}; }
-    __device__ static State combine(State left, State right) {
+    __device__ State identity() const { return State{Order(0), 0u, 0u}; }
+    __device__ State combine(State left, State right) const {
         if (right.count == 0u) return left;
         if (left.count == 0u) return right;
         if (left.rank != right.rank) return left.rank > right.rank ? left : right;
         return left.position <= right.position ? left : right;
     }
-    __device__ static State take(State state, T key, unsigned, index_t position) {
+    __device__ State take(State state, T key, unsigned, index_t position) const {
         const Order order = order_key(key);
         const Order rank = largest || key != key ? order : Order(~order);
         return combine(state, State{rank, uint32_t(position), 1u});
@@ -122,14 +137,14 @@ static __constant__ const Reciprocals reciprocals;
 
 struct Moments {
     using State = MomentsState;
-    __device__ static State identity() { return State{0.0, 0.0, 0.0}; }
-    __device__ static State take(State state, float value, unsigned strip, index_t) {
+    __device__ State identity() const { return State{0.0, 0.0, 0.0}; }
+    __device__ State take(State state, float value, unsigned strip, index_t) const {
         const double x = value;
         const double delta = x - state.mean;
         const double mean = state.mean + delta * reciprocals.of[strip + 1];
         return State{strip + 1.0, mean, state.m2 + delta * (x - mean)};
     }
-    __device__ static State combine(State left, State right) {
+    __device__ State combine(State left, State right) const {
         if (right.count == 0.0) return left;
         if (left.count == 0.0) return right;
         const double count = left.count + right.count;

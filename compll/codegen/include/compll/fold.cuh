@@ -18,7 +18,7 @@ __device__ inline MomentsState shuffle_down(MomentsState mine, unsigned by) {
 
 // Folds the 64 lanes of every group; the result is right in lane 0 of the group. For the whole block to call.
 template <class Op>
-__device__ typename Op::State fold_lanes(typename Op::State mine) {
+__device__ typename Op::State fold_lanes(typename Op::State mine, const Op& op) {
     __shared__ typename Op::State upper[GROUPS][32];
     const unsigned lane = lane_of_chunk();
     const unsigned group = group_of_block();
@@ -26,33 +26,34 @@ __device__ typename Op::State fold_lanes(typename Op::State mine) {
     if (lane >= 32) upper[group][lane - 32] = mine;
     __syncthreads();
     if (lane < 32) {
-        mine = Op::combine(mine, upper[group][lane]);
-        for (unsigned half = 16; half > 0; half /= 2) mine = Op::combine(mine, shuffle_down(mine, half));
+        mine = op.combine(mine, upper[group][lane]);
+        for (unsigned half = 16; half > 0; half /= 2) mine = op.combine(mine, shuffle_down(mine, half));
     }
     return mine;
 }
 
 // Folds the lanes of this block's chunks into `partials`, one for each chunk of the space.
 template <class Op>
-__device__ void fold_chunk(typename Op::State mine, typename Op::State* partials, const Tile& tile, index_t extent) {
-    mine = fold_lanes<Op>(mine);
+__device__ void fold_chunk(typename Op::State mine, typename Op::State* partials, const Tile& tile, index_t extent,
+                           const Op& op) {
+    mine = fold_lanes(mine, op);
     if (lane_of_chunk() == 0 && chunk_of(tile) < chunks_of(extent)) partials[chunk_of(tile)] = mine;
 }
 
 // Folds the chunk results of a whole space in place and returns the one that is left, to every thread of the block.
 template <class Op>
-__device__ typename Op::State fold_partials(typename Op::State* partials, index_t extent) {
-    if (extent == 0) return Op::identity();
+__device__ typename Op::State fold_partials(typename Op::State* partials, index_t extent, const Op& op) {
+    if (extent == 0) return op.identity();
     index_t count = chunks_of(extent);
     while (count > 1) {
         const index_t above = chunks_of(count);
         for (index_t first = 0; first < above; first += GROUPS) {
             const index_t chunk = first + group_of_block();
-            typename Op::State mine = Op::identity();
+            typename Op::State mine = op.identity();
             for (index_t at = chunk * CHUNK + lane_of_chunk(); at < count && at < (chunk + 1) * CHUNK; at += LANES) {
-                mine = Op::combine(mine, partials[at]);
+                mine = op.combine(mine, partials[at]);
             }
-            mine = fold_lanes<Op>(mine);  // its barriers part the reads above from the write below
+            mine = fold_lanes(mine, op);  // its barriers part the reads above from the write below
             if (lane_of_chunk() == 0 && chunk < above) partials[chunk] = mine;
         }
         __syncthreads();

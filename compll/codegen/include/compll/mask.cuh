@@ -27,13 +27,15 @@ __device__ inline uint32_t count_marks(const uint32_t* mask, index_t first, inde
     return warp_sum(count);
 }
 
-// Adds up what the two warps of every group counted; right in lane 0 of the group. For the whole block to call.
-__device__ inline uint32_t group_sum(uint32_t of_warp) {
+// Adds up what the two warps of every group counted, into `counts`, one for each chunk. For the whole block to call.
+__device__ inline void count_chunk(uint32_t of_warp, uint32_t* counts, const Tile& tile, index_t extent) {
     __shared__ uint32_t of_upper[GROUPS];
     __syncthreads();
     if (lane_of_chunk() == 32) of_upper[group_of_block()] = of_warp;
     __syncthreads();
-    return of_warp + of_upper[group_of_block()];
+    if (lane_of_chunk() == 0 && chunk_of(tile) < chunks_of(extent)) {
+        counts[chunk_of(tile)] = of_warp + of_upper[group_of_block()];
+    }
 }
 
 }  // namespace compll

@@ -44,11 +44,18 @@ __device__ inline index_t position_of(const Tile& tile, unsigned strip) {
     return chunk_of(tile) * CHUNK + strip * LANES + lane_of_chunk();
 }
 
+// Whether a strip of this group's chunk has a position in the space.
+__device__ inline bool strip_is_inside(const Tile& tile, unsigned strip, index_t extent) {
+    return strip < STRIPS && chunk_of(tile) * CHUNK + strip * LANES < extent;
+}
+
 // The first of the RUN consecutive positions of this thread's warp.
 __device__ inline index_t run_of(const Tile& tile) { return index_t(tile.index) * TILE + warp_of_block() * RUN; }
 
 // How many chunks a space has; an empty one has one, so that its reductions have a result.
 __device__ inline index_t chunks_of(index_t extent) { return extent == 0 ? 1 : (extent - 1) / CHUNK + 1; }
+
+__device__ inline uint64_t at_least_one(uint64_t k) { return k > 0 ? k : 1; }
 
 // True, for the whole block, in the block that is the last of its segment to call this; what the other blocks wrote
 // before their calls is visible to it. `arrivals` is zero before the first call and zero again after the last.

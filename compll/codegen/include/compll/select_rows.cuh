@@ -42,6 +42,15 @@ __device__ RowThreshold row_threshold(index_t columns, uint32_t wanted, Key key)
     return RowThreshold{threshold, wanted};
 }
 
+// The k-th largest key of a row, k clamped to 1 .. columns; 0 of an empty row.
+template <class T, class Key>
+__device__ T row_kth(index_t columns, uint64_t k, Key key) {
+    if (columns == 0) return T(0);
+    using Order = decltype(order_key(T()));
+    const uint64_t wanted = k < columns ? at_least_one(k) : columns;
+    return key_of_order<T>(Order(row_threshold<Order>(columns, uint32_t(wanted), key).order));
+}
+
 // Calls `emit(slot, column)` for the k selected columns in ascending order, and `pad(slot)` for slots that stay empty.
 template <class Order, class Key, class Emit, class Pad>
 __device__ void select_row(index_t columns, uint64_t k, Key key, Emit emit, Pad pad) {
