@@ -16,8 +16,8 @@ import numpy as np
 
 from compll.codegen.emit.names import Names
 from compll.codegen.ir import OPCODES, Body, Statement
-from compll.dtypes import BF16, BOOL, F16, F32, F64, I64, DType
-from compll.sizes import Size
+from compll.dtypes import BF16, BOOL, F16, F32, F64, DType
+from compll.sizes import Num, Size
 
 
 class Level(IntEnum):
@@ -47,7 +47,7 @@ class Spelling(Protocol):
         """A parameter of the program, a field of the segment."""
 
     def size(self, size: Size) -> str:
-        """A size as int64_t."""
+        """A size as int64_t, or as double where the record has it among its numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,8 @@ def _leaf(s: Statement, spelling: Spelling) -> tuple[str, Level]:
         case _:
             size = s.attribute("value")
             assert not isinstance(size, (int, float, str))
-            return cast(spelling.size(size), I64, s.dtype), Level.UNIFORM
+            number = constant(size.value, F64) if isinstance(size, Num) else f"double({spelling.size(size)})"
+            return cast(number, F64, s.dtype), Level.UNIFORM
 
 
 def cast(value: str, source: DType, target: DType) -> str:

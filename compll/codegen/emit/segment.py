@@ -29,7 +29,10 @@ class Segment:
         self._plan = plan
         self._variable = variable
         self._names: Mapping[str, str] = {f.name: identifier(f.name) for f in record_fields(plan)}
-        self._sizes = {size: name for name, size in reversed(plan.sizes)}
+        self._sizes: dict[Size, str] = {Var("numel"): "numel"}
+        for name, size in (*plan.sizes, *plan.numbers):
+            self._sizes.setdefault(size, name)
+            self._sizes.setdefault(Var(name), name)
 
     @property
     def struct(self) -> str:
@@ -48,7 +51,7 @@ class Segment:
         if kind == "pointer":
             constant = "const " if buffer is not None and buffer.role == "gradient" else ""
             return f"{constant}{storage_ctype(buffer.dtype) if buffer else 'uint8_t'}* "
-        names = {"i64": "int64_t ", "u64": "uint64_t "}
+        names = {"i64": "int64_t ", "u64": "uint64_t ", "f64": "double "}
         return names.get(ctype) or f"{compute_ctype(NAMED[ctype])} "
 
     def field(self, name: str) -> str:
@@ -56,15 +59,12 @@ class Segment:
         return f"{self._variable}.{self._names[name]}"
 
     def size(self, size: Size) -> str:
-        """A size as an int64_t: a field, a literal, or whole-number arithmetic on those."""
-        match size:
-            case Num(value) if value == int(value):
-                return str(int(value))
-            case Var("numel"):
-                return self.field("numel")
+        """A size as an int64_t: a field, a literal, or whole-number arithmetic on those (double for `plan.numbers`)."""
         if size in self._sizes:
             return self.field(self._sizes[size])
         match size:
+            case Num(value) if value == int(value):
+                return str(int(value))
             case Apply(operation, arguments) if operation in _EXACT:
                 return "(" + f" {_EXACT[operation]} ".join(self.size(a) for a in arguments) + ")"
         raise InternalError(f"function `{self._plan.function}`: size `{size}` is no field of the segment")

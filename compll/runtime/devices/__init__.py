@@ -1,0 +1,60 @@
+"""Where functions run: devices by name, and which of them this machine has."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import cache
+
+from compll.diagnostics import CompllError
+from compll.runtime.devices import cpu
+from compll.runtime.devices.base import Device
+from compll.runtime.devices.reference import ReferenceDevice
+
+#: For each device: the reason why it is not there (None: it is), and how it is made.
+_DEVICES: dict[str, tuple[Callable[[], str | None], Callable[[], Device]]] = {
+    "reference": (lambda: None, ReferenceDevice),
+    "cpu": (cpu.available, cpu.CpuDevice),
+}
+
+
+def missing_devices() -> dict[str, str]:
+    """The devices that are not there, each with the reason in one line."""
+    reasons = {name: reason() for name, (reason, _) in _DEVICES.items()}
+    return {name: reason for name, reason in reasons.items() if reason is not None}
+
+
+def available_devices() -> tuple[str, ...]:
+    """The names of the devices that work here; the reference device first."""
+    missing = missing_devices()
+    return tuple(name for name in _DEVICES if name not in missing)
+
+
+def open_device(name: str) -> Device:
+    """The device `name`; "auto" is the cpu, or the reference device (with a warning) where nothing can be compiled.
+
+    Raises CompllError for an unknown name or a device that is not there, with the reason.
+    """
+    if name == "auto":
+        return _automatic()
+    if name not in _DEVICES:
+        raise CompllError(f"backend needs one of auto, {', '.join(_DEVICES)}, got `{name}`")
+    return _opened(name)
+
+
+@cache
+def _opened(name: str) -> Device:
+    reason, make = _DEVICES[name]
+    problem = reason()
+    if problem is not None:
+        raise CompllError(f"backend `{name}` is not there: {problem}")
+    return make()
+
+
+@cache
+def _automatic() -> Device:
+    problem = cpu.available()
+    if problem is None:
+        return _opened("cpu")
+    warnings.warn(f"compll runs on the slow reference backend: {problem}", RuntimeWarning, stacklevel=3)
+    return _opened("reference")

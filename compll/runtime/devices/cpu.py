@@ -1,0 +1,148 @@
+"""The CPU device: generated C++ built by the machine's compiler, cached on disk, called through ctypes.
+
+The only user of subprocess. `build_library` is shared with whoever else has C++ to build.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+
+import torch
+
+from compll import codegen
+from compll.codegen.driver import Compilation
+from compll.diagnostics import CompllError, InternalError
+from compll.runtime.cache import cached, content_hash
+from compll.runtime.devices.base import LoadedFunction, Segment
+from compll.runtime.devices.records import Records, Workspace
+
+INCLUDE = Path(codegen.__file__).parent / "include"
+
+#: No -ffast-math: results are bit-exact. -fno-trapping-math and -fno-math-errno change no value, only flags nobody
+#: reads, and let loops vectorise.
+FLAGS = (
+    "-std=c++17", "-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fopenmp",
+    "-shared", "-fPIC",
+)  # fmt: skip
+
+
+def available() -> str | None:
+    """None where kernels can be built, else the reason in one line."""
+    return None if _compiler() else "no C++ compiler: needs $CXX, g++, clang++ or c++ on the path"
+
+
+def _compiler() -> str | None:
+    candidates = (os.environ.get("CXX"), "g++", "clang++", "c++")
+    return next((found for name in candidates if name and (found := shutil.which(name))), None)
+
+
+@cache
+def _compiler_version(compiler: str) -> str:
+    return subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False).stdout
+
+
+@cache
+def _cpu_flags() -> str:
+    """What -march=native means here: a cache may be shared by machines of several kinds."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return ""
+    return next((line for line in lines if line.startswith(("flags", "Features"))), "")
+
+
+@cache
+def _headers() -> tuple[bytes, ...]:
+    return tuple(p.read_bytes() for p in sorted((INCLUDE / "compll").iterdir()) if p.suffix in (".h", ".hpp"))
+
+
+def build_library(name: str, source: str, flags: Sequence[str] = FLAGS, headers: Sequence[bytes] = ()) -> Path:
+    """The shared library of a C++ source, from the cache or built now; `name` is for people who look into the cache.
+
+    `headers` are the contents of headers beside compll's own that the source depends on. Raises CompllError where
+    there is no compiler or it runs out of its time, InternalError where it refuses the text.
+    """
+    compiler = _compiler()
+    if compiler is None:
+        raise CompllError(f"the cpu backend is not there: {available()}")
+    parts: tuple[str | bytes, ...] = (source, *flags, compiler, _compiler_version(compiler), _cpu_flags(), *_headers(), *headers)
+    stem = f"{name}-{content_hash(parts)}"
+
+    def make(target: Path) -> None:
+        kept = cached(f"{stem}.cpp", lambda path: _write(path, source))
+        _compile([compiler, *flags, f"-I{INCLUDE}", str(kept), "-o", str(target)], kept)
+
+    return cached(f"{stem}.so", make)
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text)
+
+
+def _compile(command: list[str], source: Path) -> None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    except subprocess.TimeoutExpired:
+        raise CompllError(f"{command[0]} took more than 600 s for {source}") from None
+    if done.returncode != 0:
+        raise InternalError(_refusal(command[0], done.stderr, source))
+
+
+def _refusal(compiler: str, messages: str, source: Path) -> str:
+    """The first error, the generated line it is about, and where the whole source is."""
+    first = next((line for line in messages.splitlines() if "error:" in line), messages.strip()[:500])
+    found = re.match(rf"{re.escape(str(source))}:(\d+):", first)
+    line = source.read_text().splitlines()[int(found[1]) - 1].strip() if found else ""
+    shown = f"\n    {line}" if line else ""
+    return f"{compiler} refused generated code: {first}{shown}\n    the whole source: {source}"
+
+
+@lru_cache(maxsize=None)
+def _library(path: Path) -> ctypes.CDLL:
+    return ctypes.CDLL(str(path))
+
+
+@dataclass(frozen=True)
+class CpuFunction:
+    """One loaded function; safe to call from several threads at once, each has its own workspace."""
+
+    name: str
+    entry: ctypes._NamedFuncPointer
+    records: Records
+    workspace: Workspace
+
+    def __call__(self, segments: Sequence[Segment], threads: int | None = None) -> None:
+        """Run on every segment with `threads` threads (default: torch's). Raises MemoryError where memory ran out."""
+        table = self.records.table(segments, self.workspace)
+        status = self.entry(table.ctypes.data, len(segments), threads or torch.get_num_threads())
+        if status != 0:
+            raise MemoryError(f"function `{self.name}` ran out of memory")
+
+
+class CpuDevice:
+    """Builds and loads functions for this machine's CPU."""
+
+    @property
+    def name(self) -> str:
+        return "cpu"
+
+    def load(self, compilation: Compilation, function: str) -> LoadedFunction:
+        """Build (or find) the program's library and look up the function. Raises as `build_library` does."""
+        program = compilation.program
+        library = _library(build_library(program.name, compilation.source("cpu")))
+        entry = getattr(library, function)
+        entry.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_int]
+        entry.restype = ctypes.c_int
+        records = Records(program, compilation.plans[function])
+        return CpuFunction(name=f"{program.name}.{function}", entry=entry, records=records, workspace=_workspace)
+
+
+_workspace = Workspace()

@@ -1,0 +1,110 @@
+"""The reference device: the interpreter on the unoptimised program. Slow, always there, right by definition."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from compll.codegen import ir
+from compll.codegen.convert import storage
+from compll.codegen.driver import Compilation
+from compll.codegen.interpret import PortName, from_view, run, size_environment, to_view
+from compll.codegen.packing import pack, unpack
+from compll.diagnostics import InternalError
+from compll.dtypes import DType
+from compll.runtime.devices.base import LoadedFunction, Segment
+from compll.sizes import extent
+
+Array = NDArray[Any]
+Environment = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class ReferenceFunction:
+    """One function, interpreted segment by segment."""
+
+    compilation: Compilation
+    function: ir.Function
+
+    def __call__(self, segments: Sequence[Segment], threads: int | None = None) -> None:
+        """Run on every segment; `threads` has no meaning here."""
+        for segment in segments:
+            self._run(segment)
+
+    def _run(self, segment: Segment) -> None:
+        program = self.compilation.program
+        environment = size_environment(program, segment.environment)
+        parameters: dict[str, ir.Scalar] = {p.name: environment[p.name] for p in program.parameters}
+        results = run(self.function, self._inputs(segment, environment), environment, parameters, segment.key)
+        for (role, name), array in results.items():
+            if role not in ("field", "count"):
+                target = segment.arrays[_array_name(role, name)]
+                dense = role in ("residual", "out")
+                _write(target, from_view(array, environment) if dense else array)
+        if any(role == "field" for role, _ in results):
+            self._pack(segment, environment, results)
+
+    def _inputs(self, segment: Segment, environment: Environment) -> dict[PortName, Array]:
+        fields: dict[str, Array] = {}
+        counts: dict[str, int] = {}
+        if any(port.role == "field" for port in self.function.inputs):
+            fields, counts = unpack(self.compilation.layout, environment, segment.arrays["payload"].numpy())
+        return {(p.role, p.name): self._input(p, segment, environment, fields, counts) for p in self.function.inputs}
+
+    def _input(
+        self, port: ir.Port, segment: Segment, environment: Environment, fields: Mapping[str, Array],
+        counts: Mapping[str, int],
+    ) -> Array:  # fmt: skip
+        match port.role:
+            case "field":
+                return fields[port.name]
+            case "count":
+                return np.array(counts[port.name], np.uint32)
+            case "gradient" | "residual" | "out":
+                flat = _read(segment.arrays[port.role], port.value.dtype)
+                return to_view(self.compilation.program.gradient, flat, environment)
+            case "state":
+                shape = tuple(extent(size, environment) for size in port.value.shape)
+                return _read(segment.arrays[f"state_{port.name}"], port.value.dtype).reshape(shape)
+        raise InternalError(f"function `{self.function.name}`: `{port.role}` is no input")
+
+    def _pack(self, segment: Segment, environment: Environment, results: Mapping[PortName, Array]) -> None:
+        fields = {name: array for (role, name), array in results.items() if role == "field"}
+        counts = {name: int(array) for (role, name), array in results.items() if role == "count"}
+        payload = pack(self.compilation.layout, environment, fields, counts)
+        segment.arrays["payload"].copy_(torch.from_numpy(payload))
+
+
+def _array_name(role: str, name: str) -> str:
+    return f"state_{name}" if role == "state" else role
+
+
+def _read(tensor: torch.Tensor, dtype: DType) -> Array:
+    """A tensor's elements in the type that computes."""
+    wide = tensor.float() if tensor.is_floating_point() else tensor
+    held: Array = wide.detach().reshape(-1).numpy().astype(storage(dtype))
+    return held
+
+
+def _write(tensor: torch.Tensor, array: Array) -> None:
+    """Store elements; floats are rounded as casts do, and what fits no narrow type was never made."""
+    flat = torch.from_numpy(np.ascontiguousarray(array.reshape(-1)))
+    if flat.dtype == torch.uint32 and tensor.dtype != torch.uint32:
+        flat = flat.to(torch.int64)
+    tensor.view(-1).copy_(flat)
+
+
+class ReferenceDevice:
+    """Interprets programs; `name` is reference."""
+
+    @property
+    def name(self) -> str:
+        return "reference"
+
+    def load(self, compilation: Compilation, function: str) -> LoadedFunction:
+        return ReferenceFunction(compilation, compilation.program.function(function))
