@@ -43,7 +43,7 @@ def exp2(x: Array) -> Array:
 
 
 def pow(x: Array, y: Array) -> Array:
-    """As C's pow, but for a zero base, whose sign is ignored."""
+    """As C's pow, but the sign of a zero base is ignored, and -inf to a power that is not whole is NaN."""
     x, y = np.broadcast_arrays(x.astype(np.float64), y.astype(np.float64))
     a = np.abs(x)
     magnitude = np.where(a == 1, 1.0, _exp64(y * _log64(a)))
