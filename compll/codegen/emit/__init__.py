@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from compll.codegen.emit import cpu
+from compll.codegen.emit import cpu, cuda
 from compll.codegen.plan import KernelPlan
 
 _EMITTERS: dict[str, Callable[[str, tuple[KernelPlan, ...]], str]] = {
     "cpu": cpu.emit,
+    "cuda": cuda.emit,
 }
 
 

@@ -112,7 +112,7 @@ def _member(field: RecordField) -> str:
         case "pointer":
             return f"{storage_ctype(NAMED[field.ctype]) if field.ctype in NAMED else _wide(field.ctype)}* {name};"
         case "size":
-            return f"int64_t {name};"
+            return f"{'double' if field.ctype == 'f64' else 'int64_t'} {name};"
         case "key":
             return f"uint64_t {name};"
         case "parameter":

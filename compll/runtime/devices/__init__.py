@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cache
 
 from compll.diagnostics import CompllError
-from compll.runtime.devices import cpu
+from compll.runtime.devices import cpu, emulator
 from compll.runtime.devices.base import Device
 from compll.runtime.devices.reference import ReferenceDevice
 
@@ -15,7 +15,11 @@ from compll.runtime.devices.reference import ReferenceDevice
 _DEVICES: dict[str, tuple[Callable[[], str | None], Callable[[], Device]]] = {
     "reference": (lambda: None, ReferenceDevice),
     "cpu": (cpu.available, cpu.CpuDevice),
+    "emulator": (cpu.available, emulator.EmulatorDevice),
 }
+
+#: Slow devices for authors of kernels: there for those who name them, never chosen or listed as available.
+_ON_REQUEST = ("emulator",)
 
 
 def missing_devices() -> dict[str, str]:
@@ -27,7 +31,7 @@ def missing_devices() -> dict[str, str]:
 def available_devices() -> tuple[str, ...]:
     """The names of the devices that work here; the reference device first."""
     missing = missing_devices()
-    return tuple(name for name in _DEVICES if name not in missing)
+    return tuple(name for name in _DEVICES if name not in missing and name not in _ON_REQUEST)
 
 
 def open_device(name: str) -> Device:

@@ -1,0 +1,1 @@
+"""The emulator's C++: headers for generated CUDA and the scheduler of its threads. Built by devices/emulator.py."""
