@@ -6,12 +6,12 @@ from typing import Any
 
 import torch
 
-from compll.battery.inputs import heavy_tailed, normal
+from compll.battery.inputs import heavy_tailed, normal, numel
 from compll.battery.law import Subject, refusal
 from compll.battery.sampling import expectation, relative_error
 
-LENGTH = 65536
-SHORT = 1025
+LARGE = (256, 256)
+SMALL = (32, 33)
 
 
 def profile(subject: Subject) -> dict[str, Any]:
@@ -23,23 +23,26 @@ def profile(subject: Subject) -> dict[str, Any]:
     """
     compressor = subject.compressor
     found: dict[str, Any] = {"traits": sorted(compressor.traits), "feedback": compressor.feedback}
-    if refusal(compressor, (LENGTH,)) is None:
-        gradient = normal((LENGTH,))
+    if refusal(compressor, LARGE) is None:
+        gradient = normal(LARGE)
         payload, _ = subject.encode(gradient)
         decoded = subject.decoded(payload, gradient)
-        zeros = subject.decoded(subject.encode(torch.zeros(LENGTH))[0], gradient)
+        zeros = subject.decoded(subject.encode(torch.zeros(LARGE))[0], gradient)
         found |= {
-            "elements": LENGTH, "payload_bytes": payload.nbytes, "bits_per_element": 8 * payload.nbytes / LENGTH,
+            "elements": numel(LARGE), "payload_bytes": payload.nbytes,
+            "bits_per_element": 8 * payload.nbytes / numel(LARGE),
             "density": float((decoded != 0).double().mean()), "cut": payload.cut,
             "zero_preserving": bool((zeros == 0).all()),
         }  # fmt: skip
-    if refusal(compressor, (SHORT,)) is None:
-        gradient = normal((SHORT,))
+    if refusal(compressor, SMALL) is None:
+        gradient = normal(SMALL)
         samples = expectation(subject, gradient)
         norm = float(gradient.double().norm())
+        off = samples.mean(0) - gradient.double().reshape(-1)
         noise = (samples.var(0) / len(samples)).sum().sqrt()
         found |= {
-            "delta": 1 - max(relative_error(subject, g) for g in (gradient, heavy_tailed((SHORT,)))),
-            "bias": float((samples.mean(0) - gradient.double()).norm()) / norm, "bias_noise": float(noise) / norm,
+            "delta": 1 - max(relative_error(subject, g) for g in (gradient, heavy_tailed(SMALL))),
+            "bias": float(off.norm()) / norm,
+            "bias_noise": float(noise) / norm,
         }  # fmt: skip
     return found

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from compll.battery.inputs import FEW_SHAPES, finite_gradients, non_finite_gradients, numel
-from compll.battery.law import Subject, need
+from compll.battery.law import Subject, Violation, need
 
 
 def special_values(subject: Subject) -> str:
@@ -18,8 +19,7 @@ def special_values(subject: Subject) -> str:
                 payload, state = subject.encode(gradient, state)
                 place = f"{name} {shape}, step {step}"
                 need(payload.finite, f"{place}: `finite` needs to be true")
-                out = subject.decoded(payload, gradient)
-                need(bool(torch.isfinite(out).all()), f"{place}: decodes to {_first_bad(out)}")
+                _need_finite(subject.decoded(payload, gradient), f"{place}: decodes to")
             tried += 1
     return f"{tried} gradients"
 
@@ -33,15 +33,15 @@ def non_finite(subject: Subject) -> str:
             payload, state = subject.encode(gradient)
             place = f"{name} {shape}"
             need(not payload.finite, f"{place}: `finite` needs to be false")
-            out = subject.decoded(payload, gradient)
-            need(bool(torch.isfinite(out).all()), f"{place}: decodes to {_first_bad(out)}")
+            _need_finite(subject.decoded(payload, gradient), f"{place}: decodes to")
             for what, tensor in state.tensors():
-                need(bool(torch.isfinite(tensor).all()), f"{place}: {what} holds {_first_bad(tensor)}")
+                _need_finite(tensor, f"{place}: {what} holds")
             tried += 1
     return f"{tried} gradients"
 
 
-def _first_bad(tensor: torch.Tensor) -> str:
-    flat = tensor.reshape(-1)
-    position = int((~torch.isfinite(flat)).nonzero()[0])
-    return f"{flat[position].item()} at {position}"
+def _need_finite(tensor: Tensor, place: str) -> None:
+    wrong = (~torch.isfinite(tensor.reshape(-1))).nonzero()
+    if len(wrong):
+        position = int(wrong[0])
+        raise Violation(f"{place} {tensor.reshape(-1)[position].item()} at {position}")
