@@ -213,10 +213,21 @@ class Scheduler:
         ]
         return min(readers, default=float("inf"))
 
-    def _rank(self, definition: Definition, group: Group, new: Group) -> tuple[int, bool, bool, int]:
-        """Smaller is better: hazards, another sweep, computing it only to write it, an early sweep."""
-        computes = any(use.value.name == definition.result.name for use in self.reached(group).computed)
-        return (self._hazards(definition, group), group is new, not computes, -group.stage)
+    def _rank(self, definition: Definition, group: Group, new: Group) -> tuple[int, bool, bool, int, int]:
+        """Smaller is better: hazards, another sweep, computing it only to write it, whole arrays read, an early sweep."""
+        name = definition.result.name
+        computes = any(use.value.name == name for use in self.reached(group).computed)
+        self.placed[name] = group.stage
+        hazards = self._hazards(definition, group)
+        walked = sum(len(self._walked(other)) for other in self.groups)
+        del self.placed[name]
+        return (hazards, group is new, not computes, walked, -group.stage)
+
+    def _walked(self, group: Group) -> set[str]:
+        """The arrays that a sweep over the gradient's space reads from end to end."""
+        if group.shape != self.graph.gradient:
+            return set()
+        return {use.value.name for use in self.reached(group).leaves if use.kind == "own" and use.value.shape}
 
     def _hazards(self, definition: Definition, group: Group) -> int:
         """How many sweeps would read what this write destroys."""
