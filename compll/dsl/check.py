@@ -108,6 +108,7 @@ def _encode_return(
         names = ", ".join(f"{field.name}: ..." for field in payload)
         hint = f"write `return {{ {names} }};`"
         context.report("E0119", "encode must return the fields of the payload", final.span, hint=hint)
+        return final
     return _dense_return(context, final, gradient, "encode without a payload")
 
 

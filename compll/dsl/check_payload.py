@@ -12,7 +12,7 @@ from compll.dsl.check_types import computes_as, is_unsigned, resolve_type
 from compll.dsl.context import Context
 from compll.dsl.scope import Scope, Symbol, did_you_mean
 from compll.dsl.types import ArrayType, Bounded, Dimension, ElementType, Poison, RecordType
-from compll.dtypes import U32
+from compll.dtypes import F32, U32
 
 
 def payload_fields(context: Context, fields: Sequence[ast.PayloadField]) -> tuple[ast.PayloadField, ...]:
@@ -125,11 +125,19 @@ def _fits(
         hint = f"declare `{field.name}: {declared.element}[<= ...]`" if bounded else ""
         context.report("E0115" if bounded else "E0111", message, value.span, label=label, hint=hint)
     elif not (whole or _element_fits(context, field, declared, given)):
-        hint = f"convert it: `{declared.element}({value.span.text})`" if len(value.span.text) < 40 else ""
-        context.report("E0107", message, value.span, label=label, hint=hint)
+        context.report("E0107", message, value.span, label=label, hint=_cast_hint(declared, given, value))
     elif declared.indices is not None and given.indices is not None and not given.indices.ascending:
         message = f"field `{field.name}` needs ascending indices, got indices in no order"
         context.report("E0131", message, value.span, hint=f"sort them: `sort({value.span.text})`")
+
+
+def _cast_hint(declared: ArrayType, given: ArrayType, value: ast.Expression) -> str:
+    text = (value.operand if isinstance(value, ast.Cast) else value).span.text
+    if len(text) > 40:
+        return f"convert it with `{declared.element}(...)`"
+    if computes_as(given.element) == F32 and computes_as(declared.element) != F32:
+        return f"round and convert first: `{declared.element}(floor({text}))`"
+    return f"convert it: `{declared.element}({text})`"
 
 
 def _is_bounded(type_: ArrayType) -> bool:

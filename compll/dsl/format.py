@@ -178,8 +178,8 @@ def _strength(node: ast.Expression) -> int:
             return _STRENGTH[operator]
         case ast.Unary():
             return _UNARY
-        case ast.Number(value=value) if value < 0:
-            return _UNARY
+        case ast.Number():
+            return _UNARY  # `0 .x` would read as the number `0.`
         case _:
             return _POSTFIX
 
