@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 from compll.codegen import ir
 from compll.codegen.text_tokens import Tokens
 from compll.sizes import Size
 
 _ROLES: tuple[ir.Role, ...] = ("gradient", "residual", "state", "field", "count", "out", "finite", "cut")
+_SINKS = ("write", "fold", "scan", "keep", "top", "kth", "put")
+_OPERATIONS = ("sort", "transpose", "orthonormalize", "all_reduce", "matmul")
 
 
 class FunctionReader:
@@ -34,9 +36,7 @@ class FunctionReader:
     def _ports(self, word: str, value: Callable[[], ir.Value]) -> tuple[ir.Port, ...]:
         ports: list[ir.Port] = []
         while self.t.accept(word):
-            role: Any = self.t.take("name")
-            if role not in _ROLES:
-                self.t.fail(f"one of {', '.join(_ROLES)}")
+            role: Any = self.t.word(f"one of {', '.join(_ROLES)}", _ROLES)
             name = self.t.take("name")
             self.t.expect("=")
             ports.append(ir.Port(role=role, name=name, value=value()))
@@ -74,7 +74,7 @@ class FunctionReader:
 
     def _simple(self, result: ir.Value) -> ir.Operation:
         t = self.t
-        word = t.take("name")
+        word = t.word("an operation", _OPERATIONS)
         source = self._use()
         match word:
             case "sort":
@@ -86,13 +86,12 @@ class FunctionReader:
                 return ir.Orthonormalize(result=result, source=source, origin=t.end())
             case "all_reduce":
                 return ir.AllReduce(result=result, source=source, origin=t.end())
-            case "matmul":
+            case _:
                 right, left_flag, right_flag = self._use(), t.accept("transpose_left"), t.accept("transpose_right")
                 return ir.MatMul(
                     result=result, left=source, right=right, transpose_left=left_flag, transpose_right=right_flag,
                     origin=t.end(),
                 )  # fmt: skip
-        return t.fail("an operation")
 
     def _sweep(self) -> ir.Sweep:
         t = self.t
@@ -173,7 +172,7 @@ class FunctionReader:
         t = self.t
         results = t.listed(self._definition)
         t.expect("=")
-        word = t.take("name")
+        word = t.word("a sink", _SINKS)
         if word in ("fold", "scan"):
             return self._combining(word, results)
         sink = self._plain_sink(word, results)
@@ -198,10 +197,9 @@ class FunctionReader:
             case "kth":
                 key, k = self._name_and_size()
                 return ir.Kth(result=first, key=key, k=k, per_row=t.accept("per", "row"))
-            case "put":
+            case _:
                 index, value = self._two_names()
                 return ir.Put(result=first, base=self._use() if t.accept("onto") else None, index=index, value=value)
-        return t.fail("a sink")
 
     def _last_name(self) -> str:
         name = self.t.take("name")
@@ -230,7 +228,7 @@ class FunctionReader:
 
     def _combining(self, word: str, results: tuple[ir.Value, ...]) -> ir.Sink:
         t = self.t
-        kind: Any = t.take("name")
+        kind: Any = t.word("a combine", get_args(ir.CombineKind))
         t.expect("(")
         value = self._last_name()
         exclusive = t.accept("exclusive")

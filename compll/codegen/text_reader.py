@@ -43,9 +43,7 @@ def _program(t: Tokens) -> ir.Program:
 
 def _gradient(t: Tokens) -> ir.GradientView:
     t.expect("gradient")
-    kind: Any = t.take("name")
-    if kind not in ("flat", "matrix", "blocks"):
-        t.fail("flat, matrix or blocks")
+    kind: Any = t.word("flat, matrix or blocks", ("flat", "matrix", "blocks"))
     t.expect("[")
     shape = t.listed(t.size)
     t.expect("]", "named")

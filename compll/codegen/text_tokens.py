@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NoReturn, TypeVar
 
 from compll import dtypes
@@ -16,12 +16,16 @@ T = TypeVar("T")
 
 _TOKEN = re.compile(
     r"(?P<space>[ \t]+)|(?P<end>\n)|(?P<comment>//[^\n]*)|(?P<string>\"[^\"\n]*\")"
-    r"|(?P<number>-?(?:\d+(?:\.\d*)?(?:e[+-]?\d+)?|inf\b|nan\b))|(?P<name>[A-Za-z_]\w*)|(?P<value>%\w+)"
+    r"|(?P<number>-?\d+(?:\.\d*)?(?:e[+-]?\d+)?|-inf\b)|(?P<name>[A-Za-z_]\w*)|(?P<value>%\w+)"
     r"|(?P<symbol>=>|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%<>=(){}\[\],:;])"
 )
 _INFIX = {
     "+": "add", "-": "sub", "*": "mul", "/": "div", "%": "rem", "<<": "shl", ">>": "shr", "<": "lt", "<=": "le",
     ">": "gt", ">=": "ge", "==": "eq", "!=": "ne", "&&": "and", "||": "or",
+}  # fmt: skip
+_KINDS = {
+    "name": "a name", "value": "a value", "number": "a number", "string": "a string", "symbol": "an operator",
+    "end": "the end of the line", "end of text": "the end of the text", "comment": "a comment",
 }  # fmt: skip
 _DTYPES = dtypes.NAMED | {d.name: d for d in (dtypes.F64, dtypes.I64, dtypes.U64)}
 
@@ -58,9 +62,15 @@ class Tokens:
     def take(self, kind: str) -> str:
         found, text, _ = self.tokens[self.at]
         if found != kind:
-            self.fail(kind)
+            self.fail(_KINDS[kind])
         self.at += 1
         return text
+
+    def word(self, needed: str, allowed: Iterable[str]) -> str:
+        """One of the allowed words."""
+        if self.peek() not in allowed:
+            self.fail(needed)
+        return self.take("name")
 
     def expect(self, *texts: str) -> None:
         for text in texts:
@@ -99,7 +109,7 @@ class Tokens:
             case "name":
                 name = self.take("name")
                 if not self.accept("("):
-                    return Var(name)
+                    return Num(float(name)) if name == "inf" else Var(name)
                 arguments = self.listed(self.size)
                 self.expect(")")
                 return Apply(name, arguments)
@@ -121,18 +131,15 @@ class Tokens:
             return self.take("string")[1:-1]
         if self.kind() == "number":
             return self.number()
-        if self.peek() not in ("true", "false"):
-            self.fail("an attribute")
-        return self.take("name") == "true"
+        word = self.word("an attribute", ("true", "false", "inf", "nan"))
+        return float(word) if word in ("inf", "nan") else word == "true"
 
     def number(self) -> int | float:
         text = self.take("number")
         return float(text) if set(text) & set(".en") else int(text)
 
     def dtype(self) -> DType:
-        if self.peek() not in _DTYPES:
-            self.fail("an element type")
-        return _DTYPES[self.take("name")]
+        return _DTYPES[self.word("an element type", _DTYPES)]
 
     def type(self) -> tuple[DType, tuple[Size, ...], str | None]:
         """`u32[k; %count]`: element type, shape, the name of the count."""

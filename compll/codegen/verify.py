@@ -74,6 +74,7 @@ def _sweep(sweep: ir.Sweep, scope: Scope) -> None:
     dtypes = verify_body(sweep.body, scope, sweep.shape)
     for sink in sweep.sinks:
         verify_sink(sink, sweep, scope, dtypes)
+    scope.define_all(ir.results(sweep))
 
 
 def _whole_array(operation: ir.Sort | ir.Transpose | ir.Orthonormalize | ir.AllReduce, scope: Scope) -> None:

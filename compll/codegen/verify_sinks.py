@@ -14,7 +14,7 @@ _SCANS = ("add", "min", "max", "and", "or", "custom")
 
 
 def verify_sink(sink: ir.Sink, sweep: ir.Sweep, scope: Scope, dtypes: Dtypes) -> None:
-    """Check a sink against its sweep and define its results."""
+    """Check a sink against its sweep; its results are not yet defined, so that no sink reads those of another."""
     for value in ir.sink_results(sink):
         scope.check_sizes(value.name, value.shape)
     match sink:
@@ -41,7 +41,6 @@ def verify_sink(sink: ir.Sink, sweep: ir.Sweep, scope: Scope, dtypes: Dtypes) ->
             _put(sink, sweep, scope, dtypes)
         case _:
             assert_never(sink)
-    scope.define_all(ir.sink_results(sink))
 
 
 def _dtype(value: ir.Value, name: str, scope: Scope, dtypes: Dtypes) -> DType:
