@@ -15,9 +15,10 @@ from compll.codegen.kernels import partition
 from compll.codegen.passes import PIPELINE, optimise
 from compll.codegen.passes.fuse import fuse_sweeps
 from compll.codegen.verify import verify
+from compll.dtypes import U32
 from tests.codegen import samples
+from tests.codegen.build import K_OF_N, Body, K, N, array, assert_same_meaning, flat_program, folded, mapped, port
 from tests.codegen.plan_runner import PlanRunner
-from tests.codegen.samples import Body, N, array, assert_same_meaning, flat_program, folded, mapped, port
 from tests.strategies import Case, cases
 
 RANDOM = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
@@ -160,13 +161,13 @@ def test_what_is_cheap_is_computed_again() -> None:
 
 def test_a_fold_waits_for_a_later_pass_over_its_space() -> None:
     """`early` could be made at once, but `late` needs a pass over g anyway."""
-    early, few, small, late = array("early"), array("few", samples.K), array("small"), array("late")
+    early, few, small, late = array("early"), array("few", K), array("small"), array("late")
     shifted = array("shifted", N)
     first = Body()
-    taken = first.at(array("g", N), first.add("position", dtype=samples.U32, axis="flat"))
+    taken = first.at(array("g", N), first.add("position", dtype=U32, axis="flat"))
     function = _chain(
         folded(early, "max", array("g", N)),
-        first.sweep((samples.K,), ir.Write(result=few, value=taken)),
+        first.sweep((K,), ir.Write(result=few, value=taken)),
         folded(small, "min", few),
         mapped(shifted, "sub", array("g", N), small),
         folded(late, "add", shifted),
@@ -177,9 +178,9 @@ def test_a_fold_waits_for_a_later_pass_over_its_space() -> None:
 
 def test_a_gather_beyond_the_array_is_still_zero() -> None:
     """The gathered array is a map of ones, so only the guard makes the zeros."""
-    ones, out = array("ones", samples.K), array("out", N)
+    ones, out = array("ones", K), array("out", N)
     body = Body()
-    at = body.at(ones, body.add("position", dtype=samples.U32, axis="flat"))
+    at = body.at(ones, body.add("position", dtype=U32, axis="flat"))
     function = _chain(
         mapped(ones, "add", 0.5, 0.5),
         body.sweep((N,), ir.Write(result=out, value=at)),
@@ -205,3 +206,48 @@ def test_an_old_state_is_read_before_it_is_replaced() -> None:
     writer = max(i for i, o in enumerate(function.operations) for s in o.sinks if isinstance(s, ir.Write))
     readers = [i for i, o in enumerate(function.operations) for s in o.body if s.source and s.source.name == "s"]
     assert max(readers) <= writer
+
+
+@pytest.mark.parametrize("matrix", [False, True])
+def test_a_draw_asked_for_at_an_index_is_that_of_the_index(matrix: bool) -> None:
+    """A draw is a function of its position: taken here and there, it is the same."""
+    space = (samples.ROWS, samples.COLS) if matrix else (N,)
+    few = (samples.ROWS, K) if matrix else (K,)
+    draws, out = array("draws", *space), array("out", *few)
+    draw, pick = Body(), Body()
+    uniform = draw.add("uniform", stream=0, shared=False, bits=32)
+    axis = pick.add("position", dtype=U32, axis="column" if matrix else "flat")
+    odd = pick.add("add", pick.add("mul", axis, pick.const(3, U32), dtype=U32), pick.const(1, U32), dtype=U32)
+    kind = "matrix" if matrix else "flat"
+    names = ("rows", "cols") if matrix else ("n",)
+    program = flat_program(
+        "p",
+        [
+            draw.sweep(space, ir.Write(result=draws, value=uniform)),
+            pick.sweep(few, ir.Write(result=out, value=pick.at(draws, odd))),
+        ],
+        [port("field", "out", out)], (ir.Field(name="out", dtype=out.dtype, shape=few),), None,
+        sizes=(("k", samples.K_OF_COLS if matrix else K_OF_N),),
+        view=ir.GradientView(kind=kind, shape=space, names=names),
+    )  # fmt: skip
+    after = fuse_sweeps(program)
+    assert [o.shape for o in after.functions[0].operations] == [few]
+    assert_same_meaning(program, after, 97)
+
+
+def test_a_value_of_each_row_is_computed_in_the_rows() -> None:
+    """scale[row] = largest[row] / 2 vanishes into the sweep over the matrix that uses it."""
+    g = array("g", samples.ROWS, samples.COLS)
+    largest, scale = array("largest", samples.ROWS), array("scale", samples.ROWS)
+    out = array("out", samples.ROWS, samples.COLS)
+    operations = [
+        folded(largest, "max", g, per_row=True),
+        mapped(scale, "mul", largest, 0.5),
+        mapped(out, "mul", g, scale),
+    ]
+    view = ir.GradientView(kind="matrix", shape=g.shape, names=("rows", "cols"))
+    fields = (ir.Field(name="out", dtype=out.dtype, shape=out.shape),)
+    program = flat_program("p", operations, [port("field", "out", out)], fields, None, view=view)
+    after = fuse_sweeps(program)
+    assert shape_of(after.functions[0]) == [("rows,cols", ["Fold"]), ("rows,cols", ["Write"])]
+    assert_same_meaning(program, after, 97)

@@ -13,11 +13,23 @@ from compll.codegen.kernels import partition, size_name
 from compll.codegen.passes import optimise
 from compll.codegen.plan import EncodeAscending, Kernel, KernelPlan, Repeat, record_fields
 from compll.diagnostics import InternalError
-from compll.dtypes import F32, U32, uint
+from compll.dtypes import BOOL, F32, U32, uint
 from compll.sizes import Apply, Num, Var, apply, evaluate
 from tests.codegen import samples
+from tests.codegen.build import (
+    KEY,
+    Body,
+    K,
+    N,
+    array,
+    environment_of,
+    flat_program,
+    folded,
+    mapped,
+    port,
+    random_inputs,
+)
 from tests.codegen.plan_runner import PlanRunner
-from tests.codegen.samples import KEY, Body, N, array, environment_of, flat_program, folded, mapped, port, random_inputs
 from tests.programs import ALGORITHMS, Interpreted
 
 
@@ -161,7 +173,7 @@ def test_a_scatter_into_an_input_that_stays_works_on_a_copy() -> None:
     at = body.add("position", dtype=U32, axis="flat")
     put = ir.Put(result=result, base=g, index=at, value=body.const(7.0))
     program = flat_program(
-        "p", [body.sweep((samples.K,), put)], [port("field", "result", result)],
+        "p", [body.sweep((K,), put)], [port("field", "result", result)],
         (ir.Field(name="result", dtype=F32, shape=(N,)),), None,
     )  # fmt: skip
     plan = planned(program)
@@ -201,10 +213,10 @@ def test_two_cuts_are_reported_as_one() -> None:
     cuts = [array(f"cut_{i}", dtype=U32) for i in range(2)]
     for i, cut in enumerate(cuts):
         body = Body()
-        chosen = body.add("gt", body.load(array("g", N)), body.const(float(i)), dtype=samples.BOOL)
+        chosen = body.add("gt", body.load(array("g", N)), body.const(float(i)), dtype=BOOL)
         count = array(f"count_{i}", dtype=U32)
-        index = array(f"index_{i}", samples.K, dtype=U32, count=count.name)
-        keep = ir.Keep(index=index, count=count, cut=cut, carried=(), predicate=chosen, limit=samples.K)
+        index = array(f"index_{i}", K, dtype=U32, count=count.name)
+        keep = ir.Keep(index=index, count=count, cut=cut, carried=(), predicate=chosen, limit=K)
         operations.append(body.sweep((N,), keep))
     program = flat_program("p", operations, [port("cut", c.name, c) for c in cuts], (), None)
     plan = planned(optimise(program))
@@ -239,7 +251,7 @@ def test_size_names() -> None:
     plan = planned(optimise(samples.top_k()))
     assert size_name(plan, Num(64)) == "64"
     assert size_name(plan, Var("numel")) == "numel"
-    assert size_name(plan, samples.K) == "k"
+    assert size_name(plan, K) == "k"
     assert size_name(plan, plan.layout.section("value").offset) == "value_offset"
     with pytest.raises(InternalError, match="no field of the record"):
         size_name(plan, apply("mul", Num(17), N))

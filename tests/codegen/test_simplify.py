@@ -18,7 +18,8 @@ from compll.codegen.passes.simplify import simplify_bodies
 from compll.codegen.scalar import apply
 from compll.dtypes import BOOL, F16, F32, I32, U32, DType, uint
 from compll.sizes import Num, Var
-from tests.codegen.samples import Body, N, array, assert_same_meaning, flat_program, folded, mapped, port, top_k
+from tests.codegen.build import Body, N, array, assert_same_meaning, flat_program, folded, mapped, port
+from tests.codegen.samples import top_k
 from tests.strategies import AWKWARD
 
 

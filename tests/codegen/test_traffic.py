@@ -9,6 +9,7 @@ from compll.codegen.kernels import partition
 from compll.codegen.passes import optimise
 from compll.codegen.traffic import Traffic, traffic
 from tests.codegen import samples
+from tests.codegen.build import environment_of
 
 NUMEL = 1 << 16
 
@@ -16,7 +17,7 @@ NUMEL = 1 << 16
 def of(program: ir.Program, function: str, dtype: str = "f32") -> Traffic:
     optimised = optimise(program)
     plan = partition(optimised, optimised.function(function), dtype)
-    return traffic(plan, samples.environment_of(optimised, NUMEL, 256))
+    return traffic(plan, environment_of(optimised, NUMEL, 256))
 
 
 def test_selection() -> None:

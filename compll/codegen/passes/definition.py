@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from compll.codegen import ir
@@ -42,20 +43,20 @@ class Definition:
     order: int
     origin: str
 
-    @property
+    @cached_property
     def draws(self) -> bool:
         return any(ir.OPCODES[s.opcode].kind == "draw" for s in self.needed)
 
-    @property
+    @cached_property
     def expensive(self) -> bool:
         """Whether computing an element again costs more than reading it from memory."""
         return self.draws or any(s.opcode in _EXPENSIVE for s in self.needed)
 
-    @property
+    @cached_property
     def needed(self) -> tuple[ir.Statement, ...]:
         return tuple(reachable(self.statements, (self.value,)))
 
-    @property
+    @cached_property
     def portable(self) -> bool:
         """Whether a loop may compute it anew in each round: cheap, and made of at most one array."""
         arrays = {s.source.name for s in self.needed if s.source is not None and s.source.shape}

@@ -12,7 +12,8 @@ from compll.codegen import ir
 from compll.codegen.passes.definition import Definition, Use
 from compll.codegen.passes.expand import OWN, Expander
 from compll.codegen.passes.graph import Graph, Root
-from compll.codegen.passes.schedule import Group, Scheduler
+from compll.codegen.passes.group import Group
+from compll.codegen.passes.schedule import Scheduler
 from compll.codegen.uses import block_reads, sink_arguments, with_arguments
 from compll.sizes import Size
 

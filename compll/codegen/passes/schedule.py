@@ -15,46 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
 from compll.codegen import ir
 from compll.codegen.passes.definition import Definition, Shape, Use
 from compll.codegen.passes.graph import Graph, Reached, Root
-
-Mode = Literal["any", "flat", "rows"]
-"""How a sweep over a matrix runs: a fold of all elements needs `flat`, a result for each row `rows`."""
+from compll.codegen.passes.group import Group, Mode, mode_of
 
 SAVED_READS = 3
 """A definition is kept in memory if that saves at least so many reads of whole arrays in all later sweeps together."""
-
-
-@dataclass(eq=False, kw_only=True)
-class Group:
-    """The sinks of one sweep, or one other operation."""
-
-    stage: int
-    shape: Shape
-    count: str | None
-    mode: Mode = "any"
-    roots: list[Root] = field(default_factory=list)
-    written: list[Definition] = field(default_factory=list)
-
-    @property
-    def order(self) -> int:
-        return min([root.order for root in self.roots] + [definition.order for definition in self.written])
-
-    @property
-    def is_sweep(self) -> bool:
-        return all(root.sink is not None for root in self.roots)
-
-    def takes(self, shape: Shape, count: str | None, mode: Mode) -> bool:
-        """Whether a sink over this space and of this mode may join."""
-        same = self.is_sweep and (self.shape, self.count) == (shape, count)
-        return same and (mode == self.mode or "any" in (mode, self.mode))
-
-    def join(self, other: Group) -> None:
-        self.roots += other.roots
-        self.mode = other.mode if self.mode == "any" else self.mode
 
 
 @dataclass(kw_only=True)
@@ -104,7 +72,7 @@ class Scheduler:
 
     def _enter(self, root: Root) -> None:
         stage = 1 + max((self._available(use) for use in self._root_leaves(root)), default=0)
-        group = Group(stage=stage, shape=root.shape, count=root.count, mode=_mode(root.sink), roots=[root])
+        group = Group(stage=stage, shape=root.shape, count=root.count, mode=mode_of(root.sink), roots=[root])
         self._stage.update({value.name: stage for value in root.results})
         partners = (g for g in self.groups if g.stage == stage and g.takes(root.shape, root.count, group.mode))
         partner = next(partners, None) if root.sink is not None else None
@@ -214,7 +182,7 @@ class Scheduler:
         return min(readers, default=float("inf"))
 
     def _rank(self, definition: Definition, group: Group, new: Group) -> tuple[int, bool, bool, int, int]:
-        """Smaller is better: hazards, another sweep, computing it only to write it, whole arrays read, an early sweep."""
+        """Smaller is better: hazards, another sweep, computing it only for that, whole arrays read, an early sweep."""
         name = definition.result.name
         computes = any(use.value.name == name for use in self.reached(group).computed)
         self.placed[name] = group.stage
@@ -296,12 +264,3 @@ class Scheduler:
         """The values whose memory a group overwrites."""
         written = [d.result.name for d in group.written] + [v.name for root in group.roots for v in root.results]
         return {self.replaces[name] for name in written if name in self.replaces}
-
-
-def _mode(sink: ir.Sink | None) -> Mode:
-    match sink:
-        case ir.Fold(per_row=True) | ir.Top(per_row=True) | ir.Kth(per_row=True) | ir.Scan(per_row=True):
-            return "rows"
-        case ir.Fold() | ir.Top() | ir.Kth() | ir.Scan() | ir.Keep():
-            return "flat"
-    return "any"
