@@ -289,3 +289,24 @@ def test_a_let_called_step_does_not_collide_with_the_key() -> None:
     fields = (ir.Field(name="out", dtype=F32, shape=(N,)),)
     plan = planned(optimise(flat_program("p", operations, [port("field", "out", out)], fields, None)))
     assert plan.buffer_of(step).name == "step_"
+
+
+def test_packed_codes_beside_row_sums_are_packed_by_a_sweep_of_their_own() -> None:
+    """A row-wise sweep stores whole bytes only."""
+    space = (samples.ROWS, samples.COLS)
+    g, code, sums = array("g", *space), array("code", *space, dtype=uint(3)), array("sums", samples.ROWS)
+    body = Body()
+    x = body.load(g)
+    fold = ir.Fold(results=(sums,), combine=ir.Combine(kind="add"), value=x, per_row=True)
+    write = ir.Write(result=code, value=body.add("cast", x, dtype=uint(3)))
+    fields = (
+        ir.Field(name="sums", dtype=F32, shape=sums.shape),
+        ir.Field(name="code", dtype=uint(3), shape=code.shape),
+    )
+    outputs = [port("field", "sums", sums), port("field", "code", code)]
+    view = ir.GradientView(kind="matrix", shape=space, names=("rows", "cols"))
+    program = flat_program("p", [body.sweep(space, fold, write)], outputs, fields, None, view=view)
+    plan = planned(program)
+    assert patterns(plan) == ["map+reduce", "map"]
+    assert_runs_right(program, plan)
+    assert patterns(planned(optimise(program))) == ["reduce", "map"]
