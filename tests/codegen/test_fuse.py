@@ -147,6 +147,25 @@ def test_what_is_dear_is_stored_once() -> None:
     assert len(exponentials) == 1
 
 
+def test_many_gathers_are_stored_once() -> None:
+    """near[i] = g[i + 1] + g[i + 2] + .. + g[i + 4], read by two sweeps."""
+    near, top, ratio, total = array("near", N), array("top"), array("ratio", N), array("total")
+    body = Body()
+    here = body.add("position", dtype=U32, axis="flat")
+    at = [body.add("add", here, body.const(i, U32), dtype=U32) for i in range(1, 5)]
+    value = body.at(array("g", N), at[0])
+    for index in at[1:]:
+        value = body.add("add", value, body.at(array("g", N), index))
+    function = _chain(
+        body.sweep((N,), ir.Write(result=near, value=value)),
+        folded(top, "max", near),
+        mapped(ratio, "div", near, top),
+        folded(total, "add", ratio),
+        fields=[total],
+    )
+    assert shape_of(function) == [("n", ["Write", "Fold"]), ("n", ["Fold"])]
+
+
 def test_what_is_cheap_is_computed_again() -> None:
     doubled, top, ratio, total = array("doubled", N), array("top"), array("ratio", N), array("total")
     function = _chain(

@@ -236,14 +236,25 @@ class Scheduler:
         return Use(self.graph.definitions[name].result, "own") in self.reached(group).computed
 
     def _is_dear(self, definition: Definition, times: int) -> bool:
-        reached = self.graph.reach(
-            definition.uses("own"),
-            lambda use: use.value.name not in self.placed and self.graph.may_inline(use, definition.shape),
-        )
-        computed = [self.graph.definition(use.value.name) for use in reached.computed]
+        """Whether computing an element so many times more costs more than a store and as many loads."""
+        reached = self._unplaced(definition.uses("own"), definition.shape)
+        found = (self.graph.definition(use.value.name) for use in reached.computed)
+        computed = [definition, *(d for d in found if d is not None and d.shape == definition.shape)]
         arrays = {use.value.name for use in reached.leaves if use.value.shape == definition.shape}
-        expensive = definition.expensive or any(d is not None and d.expensive and d.shape for d in computed)
-        return expensive or (len(arrays) - 1) * times >= SAVED_READS
+        gathers = sum(self._gathered(s, definition.shape) for d in computed for s in d.needed if s.opcode == "load_at")
+        return any(d.expensive for d in computed) or (len(arrays) + gathers - 1) * times >= SAVED_READS
+
+    def _gathered(self, load: ir.Statement, shape: Shape) -> int:
+        """How many arrays are read to gather one element."""
+        assert load.source is not None
+        leaves = self._unplaced([Use(load.source, "at")], shape).leaves
+        return len({use.value.name for use in leaves if use.value.shape})
+
+    def _unplaced(self, uses: Iterable[Use], shape: Shape) -> Reached:
+        """What is reached if whatever is in memory anyway is loaded."""
+        return self.graph.reach(
+            uses, lambda use: use.value.name not in self.placed and self.graph.may_inline(use, shape)
+        )
 
     # --- order -------------------------------------------------------------------------------------------------------
 
