@@ -1,12 +1,13 @@
 """What a plan moves through memory: passes over the gradient, bytes per element, and the least that is possible.
 
 A model, not a measurement: every kernel reads each distinct array that it loads at its own position once and writes
-each result once; what it reads at an index costs one element a position. Kernels of a loop count once for each round
-that it may take.
+each result once; what it reads at an index costs one element a position, and no more than the array. Kernels of a loop
+count once for each round that it may take.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -95,31 +96,41 @@ class _Model:
 
     def _sweep(self, sweep: ir.Sweep) -> _Moved:
         positions = self._extent(product(sweep.shape))
-        walked: dict[str, ir.Value] = {}
-        touched = 0.0
-        for statement in sweep.body:
-            if statement.source is None:
-                continue
-            if statement.opcode == "load":
-                walked[self.plan.buffer_of(statement.source).name] = statement.source
+        sources = [(statement.opcode, statement.source) for statement in sweep.body if statement.source is not None]
+        loads = [(opcode, self.plan.buffer_of(source).name, source) for opcode, source in sources]
+        walked = {name: source for opcode, name, source in loads if opcode == "load"}
+        picked = {name: source for opcode, name, source in loads if opcode == "load_at" and name not in walked}
+        times = Counter(name for opcode, name, _ in loads if opcode == "load_at")
+        stored, scattered = self._results(sweep)
+        touched = sum(positions * self._width(value) for value in scattered)
+        for name, value in picked.items():
+            if times[name] * positions >= self._elements(value):
+                walked[name] = value
             else:
-                touched += min(positions * self._width(statement.source), self._bytes(statement.source))
-        results = []
+                touched += times[name] * positions * self._width(value)
+        arrays = [*walked.values(), *stored]
+        full = any(map(self._is_full, arrays)) or self._spans(sweep.shape)
+        return _Moved(touched + sum(map(self._bytes, arrays)), full)
+
+    def _results(self, sweep: ir.Sweep) -> tuple[list[ir.Value], list[ir.Value]]:
+        """What a sweep stores whole (the zeros under a scatter without a base, too), and what it scatters into."""
+        stored: list[ir.Value] = []
+        scattered: list[ir.Value] = []
         for sink in sweep.sinks:
             if isinstance(sink, ir.Put):
-                touched += positions * self._width(sink.result)
-                results += [sink.result] if sink.base is None else []  # which is filled with zeros first
-            else:
-                results += list(ir.sink_results(sink))
-        arrays = [*walked.values(), *results]
-        nbytes = touched + sum(map(self._bytes, arrays))
-        return _Moved(nbytes, any(map(self._is_full, arrays)) or self._spans(sweep.shape))
+                scattered.append(sink.result)
+            if not isinstance(sink, ir.Put) or sink.base is None:
+                stored += ir.sink_results(sink)
+        return stored, scattered
 
     def floor(self) -> float:
         """Bytes that the function cannot avoid moving."""
         inputs = {"gradient": 1, "residual": 2, "state": 2, "out": 2 if self.plan.function == "decode_add" else 1}
         own = sum(inputs.get(b.role, 0) * self._buffer_bytes(b) for b in self.plan.buffers if b.role != "section")
         return own + self._extent(self.plan.layout.nbytes)
+
+    def _elements(self, value: ir.Value) -> int:
+        return self._extent(product(value.shape))
 
     def _spans(self, shape: tuple[Size, ...]) -> bool:
         return self._extent(product(shape)) >= self.numel
