@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from compll.codegen.emit.cuda_launch import THREADS, TILE, Launch, Scratch
+from compll.codegen.emit.cuda_launch import THREADS, TILE, Launch, Scratch, launch_bounds
 from compll.codegen.emit.cuda_memory import Memory
 from compll.codegen.emit.environment import render
 from compll.codegen.emit.names import Names, identifier
@@ -22,7 +22,7 @@ class CallView:
     """A kernel that hands lambdas to the device library: templates/cuda/call.cu.j2."""
 
     comments: Sequence[str]
-    block: int
+    bounds: str
     name: str
     segment: str
     active: str
@@ -77,7 +77,7 @@ class Context:
         """A kernel made of `body`, mostly a library call."""
         name = self.function_name(kernel, phase)
         view = CallView(
-            comments=comments, block=block, name=name, segment=self.segment, active=self.active,
+            comments=comments, bounds=launch_bounds(block), name=name, segment=self.segment, active=self.active,
             uniform=uniform, body=tuple(body),
         )  # fmt: skip
         launch = Launch(function=name, work=work, per_tile=per_tile, block=block)

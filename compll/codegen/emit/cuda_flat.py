@@ -13,7 +13,7 @@ from typing import assert_never
 from compll.codegen import ir
 from compll.codegen.emit.cuda_combine import combine_text, result_texts
 from compll.codegen.emit.cuda_context import Context, DeviceFunction, comments_of, lambda_lines
-from compll.codegen.emit.cuda_launch import CHUNK, RUN, THREADS, TILE, Launch, parts_of
+from compll.codegen.emit.cuda_launch import CHUNK, RUN, THREADS, TILE, Launch, launch_bounds, parts_of
 from compll.codegen.emit.cuda_replay import Lines, SweepBody
 from compll.codegen.emit.cuda_spelling import RESERVED
 from compll.codegen.emit.environment import render
@@ -29,7 +29,7 @@ class FlatView:
     """templates/cuda/flat.cu.j2; `collected` declares what `collectives` use of a position, zero beyond the extent."""
 
     comments: Sequence[str]
-    block: int
+    bounds: str
     name: str
     segment: str
     active: str
@@ -95,7 +95,7 @@ def print_flat(context: Context, kernel: str, sweep: ir.Sweep) -> list[DeviceFun
 def _main(flat: FlatSweep, stores: list[str]) -> DeviceFunction:
     name = flat.context.function_name(flat.kernel)
     view = FlatView(
-        comments=comments_of(flat.sweep.origin), block=THREADS, name=name, segment=flat.context.segment,
+        comments=comments_of(flat.sweep.origin), bounds=launch_bounds(THREADS), name=name, segment=flat.context.segment,
         active=flat.context.active, uniform=[flat.extent_line, *flat.main.uniform, *flat.uniform],
         collected=flat.collected, body=[*flat.main.inner, *stores, *flat.inner], collectives=flat.collectives,
         epilogue=flat.epilogue, last=flat.last,

@@ -65,6 +65,11 @@ class Exchange:
 LaunchStep = Union[Launch, LibraryCall, Exchange]
 
 
+def launch_bounds(block: int) -> str:
+    """What `__launch_bounds__` says of a block: without a number of blocks, ptxas spills registers for occupancy."""
+    return f"{block}, 2" if block == THREADS else str(block)
+
+
 def parts_of(extent: Size, size: int) -> Size:
     """How many parts of `size` an extent has, at least one."""
     return apply("max", Num(1), apply("ceil", apply("div", extent, Num(size))))

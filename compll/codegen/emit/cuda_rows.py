@@ -13,7 +13,7 @@ from compll.codegen import ir
 from compll.codegen.emit.cuda_combine import combine_text, result_texts
 from compll.codegen.emit.cuda_context import CTYPE_BYTES, Context, DeviceFunction, comments_of, lambda_lines
 from compll.codegen.emit.cuda_flat import initialise, pad_lines
-from compll.codegen.emit.cuda_launch import THREADS, Launch
+from compll.codegen.emit.cuda_launch import THREADS, Launch, launch_bounds
 from compll.codegen.emit.cuda_replay import Lines, SweepBody
 from compll.codegen.emit.cuda_spelling import RESERVED
 from compll.codegen.emit.environment import render
@@ -30,7 +30,7 @@ class RowsView:
     """templates/cuda/rows.cu.j2."""
 
     comments: Sequence[str]
-    block: int
+    bounds: str
     name: str
     segment: str
     active: str
@@ -81,7 +81,7 @@ def _main(rows: RowSweep, stores: list[str]) -> DeviceFunction:
     narrow = f"{columns} <= compll::CHUNK" if folds_only else "false"
     space = f"const compll::Rows rows = {{{memory.index(rows.sweep.shape[0])}, {columns}, {narrow}}};"
     view = RowsView(
-        comments=comments_of(rows.sweep.origin), block=THREADS, name=name, segment=context.segment,
+        comments=comments_of(rows.sweep.origin), bounds=launch_bounds(THREADS), name=name, segment=context.segment,
         active=context.active, uniform=[space, "if (rows.rows == 0) return;", *rows.main.uniform, *rows.uniform],
         row=[*rows.main.at(Level.ROW), *rows.row], lanes=rows.lanes,
         body=[*rows.main.at(Level.ELEMENT), *stores, *rows.inner], pass_end=rows.pass_end, row_end=rows.row_end,
