@@ -10,7 +10,11 @@ from collections.abc import Sequence
 
 import typer
 
+from compll.cli.check import check
+from compll.cli.compile import compile_program
 from compll.cli.doctor import doctor
+from compll.cli.explain import explain
+from compll.cli.generate import generate
 from compll.cli.output import show_error
 from compll.cli.train import train
 from compll.diagnostics import CompllError
@@ -23,8 +27,16 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for command in (train, doctor):
-    app.command()(command)
+COMMANDS = {
+    "check": check,
+    "compile": compile_program,
+    "generate": generate,
+    "explain": explain,
+    "train": train,
+    "doctor": doctor,
+}
+for name, command in COMMANDS.items():
+    app.command(name)(command)
 
 
 def run(arguments: Sequence[str] | None = None) -> None:

@@ -14,8 +14,9 @@ from compll import __version__
 from compll.cli.arguments import Json
 from compll.cli.output import console, write_json
 from compll.diagnostics import CompllError
-from compll.runtime.cache import cache_folder
-from compll.runtime.devices import DEVICE_NAMES, open_device
+from compll.runtime.cache import cache_directory
+from compll.runtime.compressor import BACKENDS
+from compll.runtime.devices import open_device
 
 #: Distributions whose versions matter, and whether compll works without them.
 DISTRIBUTIONS = {
@@ -65,7 +66,9 @@ def _versions() -> Iterator[Finding]:
 
 
 def _backends() -> Iterator[Finding]:
-    for name in DEVICE_NAMES:
+    for name in BACKENDS:
+        if name == "auto":
+            continue
         try:
             open_device(name)
             yield Finding(topic="backend", name=name, ok=True, detail="")
@@ -74,7 +77,7 @@ def _backends() -> Iterator[Finding]:
 
 
 def _cache() -> Finding:
-    folder = cache_folder()
+    folder = cache_directory()
     probe = folder / ".compll-doctor"
     try:
         folder.mkdir(parents=True, exist_ok=True)
