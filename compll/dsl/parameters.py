@@ -51,10 +51,13 @@ def _unknown(compressor: ast.Compressor, name: str) -> Diagnostic:
 
 def default_of(parameter: ast.Parameter) -> Value | Diagnostic:
     """The default of a checked parameter."""
-    constant = constant_of(parameter.default)
-    if parameter.element.name == "bool" and isinstance(parameter.default, ast.Boolean):
-        return parameter.default.value
-    return converted(parameter, math.nan if constant is None else constant, parameter.default.span)
+    default = parameter.default
+    constant = constant_of(default)
+    if isinstance(default, ast.Boolean):
+        return converted(parameter, default.value, default.span)
+    if parameter.element.name == "bool" and constant is not None and not isinstance(default, ast.Number):
+        return bool(constant)
+    return converted(parameter, math.nan if constant is None else constant, default.span)
 
 
 def constant_of(expression: ast.Expression) -> float | None:
@@ -70,7 +73,8 @@ def converted(parameter: ast.Parameter, value: object, span: Span | None = None)
     type_name = parameter.element.name
     result = _read(value) if isinstance(value, str) else value
     if type_name == "bool":
-        fits: Value | None = bool(result) if isinstance(result, bool) or type(result).__name__ == "bool_" else None
+        is_bool = isinstance(result, bool) or str(getattr(result, "dtype", "")) == "bool"
+        fits: Value | None = bool(result) if is_bool else None
     elif isinstance(result, bool):
         fits = None
     elif type_name == "f32":

@@ -1,0 +1,35 @@
+"""Each primitive has a signature that reads, a rule in the checker and a place in the reference."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from compll.dsl.check_primitives import RULES
+from compll.primitives import PRIMITIVES
+
+REFERENCE = (Path(__file__).parents[2] / "docs" / "language.md").read_text(encoding="utf-8")
+
+
+def test_every_primitive_has_a_rule() -> None:
+    assert set(PRIMITIVES) == set(RULES)
+
+
+def test_signatures() -> None:
+    formals = PRIMITIVES["random.uniform"].formals()
+    assert [(f.name, f.option, f.required, f.variadic) for f in formals] == [
+        ("dimensions", False, False, True), ("shared", True, False, False), ("bits", True, False, False),
+    ]  # fmt: skip
+    assert [f.name for f in PRIMITIVES["filter"].formals() if f.required] == ["x", "predicate", "at_most"]
+
+
+@pytest.mark.parametrize("name", PRIMITIVES)
+def test_the_reference_describes_it(name: str) -> None:
+    assert re.search(rf"`{re.escape(name)}\(", REFERENCE), f"docs/language.md does not describe `{name}`"
+
+
+def test_only_draws_and_collectives_are_impure() -> None:
+    impure = {name for name, spec in PRIMITIVES.items() if not spec.pure}
+    assert impure == {"sample", "random.uniform", "random.normal", "random.choose", "all_reduce_mean"}
