@@ -18,8 +18,9 @@ from compll.dtypes import DType
 
 @dataclass(slots=True, kw_only=True)
 class Places:
-    """Lines by place, outermost first."""
+    """Lines by place, outermost first, and the names of the objects that `declare` makes."""
 
+    objects: list[str] = field(default_factory=list)
     prepare: list[str] = field(default_factory=list)  # once, before all rows
     declare: list[str] = field(default_factory=list)  # each row: the objects
     start: list[str] = field(default_factory=list)  # each worker
@@ -96,6 +97,7 @@ class SinkPrinter:
     def _object(self, value: ir.Value, ctype: str, *arguments: str) -> str:
         name = self._memory.names.fresh(f"{value.name}_sink")
         self._places.declare.append(f"{ctype} {name}({', '.join(arguments)});")
+        self._places.objects.append(name)
         return name
 
     def _row_index(self) -> str:

@@ -37,6 +37,7 @@ class InnerView:
     """What `cpu/strips.cpp.j2` places: the work on the space, or on one row of it."""
 
     team: str
+    captures: str
     rowwise: bool
     row_lines: tuple[str, ...]
     staging: tuple[str, ...]
@@ -73,6 +74,7 @@ class FunctorView:
     """What `cpu/functor.cpp.j2` places: a slice of the body as a function object, the argument of `call`."""
 
     call: str
+    captures: str
     parameters: str
     rowwise: bool
     staging: tuple[str, ...]
@@ -105,8 +107,8 @@ class _SweepPrinter:
             return self._scalar()
         self._print_sinks()
         inner = InnerView(
-            team=self._team, rowwise=self._rowwise, row_lines=self._at_level(Level.ROW),
-            staging=tuple(self._strip.before), element=self._at_level(Level.ELEMENT), places=self._places,
+            team=self._team, captures=self._captures(), rowwise=self._rowwise,
+            row_lines=self._at_level(Level.ROW), staging=tuple(self._strip.before), element=self._at_level(Level.ELEMENT), places=self._places,
         )  # fmt: skip
         view = SweepView(
             name=self._name, struct=self._segment.struct, comment=self._sweep.origin,
@@ -121,6 +123,10 @@ class _SweepPrinter:
     @property
     def _team(self) -> str:
         return "team" if self._rowwise else "threads"
+
+    def _captures(self) -> str:
+        """Values are captured by value, so that loops keep them in registers; the sinks' objects by reference."""
+        return ", ".join(["=", *(f"&{name}" for name in self._places.objects)])
 
     def _at_level(self, level: Level) -> tuple[str, ...]:
         return tuple(line.declaration for line in self._lines.values() if line.level == level)
@@ -222,6 +228,7 @@ class _SweepPrinter:
         """A scratch array that the first pass fills with a statement's values; the line that reads it."""
         array = self._memory.names.fresh(f"{top}_{name}")
         self._places.declare.append(f"compll::Scratch<{compute_ctype(self._dtypes[name])}> {array}(length);")
+        self._places.objects.append(array)
         self._places.element.append(f"{array}[first + i] = {self._lines[name].name};")
         return Line(Level.ELEMENT, self._dtypes[name], self._lines[name].name, f"{array}[first + i]")
 
@@ -233,7 +240,7 @@ class _SweepPrinter:
         own = [line for name, line in lines.items() if name not in outside]
         outputs = tuple(scope.fresh(f"{name}_out") for name in names)
         view = FunctorView(
-            call=call, rowwise=self._rowwise, staging=tuple(strip.before),
+            call=call, captures=self._captures(), rowwise=self._rowwise, staging=tuple(strip.before),
             parameters="".join(f", {compute_ctype(self._dtypes[n])}* {o}" for n, o in zip(names, outputs)),
             element=(*(line.declaration for line in own),
                      *(f"{o}[i] = {lines[n].name};" for n, o in zip(names, outputs))),

@@ -52,16 +52,17 @@ class Spelling(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """`const <ctype> <name> = <text>;` and the level at which it stands."""
+    """`const <ctype> <name> = <text>;` and the level at which it stands; `constexpr` for a `literal`."""
 
     level: Level
     dtype: DType
     name: str
     text: str
+    literal: bool = False
 
     @property
     def declaration(self) -> str:
-        return f"const {compute_ctype(self.dtype)} {self.name} = {self.text};"
+        return f"{'constexpr' if self.literal else 'const'} {compute_ctype(self.dtype)} {self.name} = {self.text};"
 
 
 def compute_ctype(dtype: DType) -> str:
@@ -105,7 +106,8 @@ def body_lines(
             args = [lines[a] for a in statement.args]
             text, own = _statement(statement, spelling, args)
             level = max([own, *(a.level for a in args)])
-            lines[statement.name] = Line(level, statement.dtype, names.fresh(statement.name), text)
+            literal = statement.opcode == "const" and "compll::" not in text
+            lines[statement.name] = Line(level, statement.dtype, names.fresh(statement.name), text, literal)
     return lines
 
 

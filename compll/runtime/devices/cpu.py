@@ -73,7 +73,8 @@ def build_library(name: str, source: str, flags: Sequence[str] = FLAGS, headers:
     compiler = _compiler()
     if compiler is None:
         raise CompllError(f"the cpu backend is not there: {available()}")
-    parts: tuple[str | bytes, ...] = (source, *flags, compiler, _compiler_version(compiler), _cpu_flags(), *_headers(), *headers)
+    environment = (compiler, _compiler_version(compiler), _cpu_flags())
+    parts: tuple[str | bytes, ...] = (source, *flags, *environment, *_headers(), *headers)
     stem = f"{name}-{content_hash(parts)}"
 
     def make(target: Path) -> None:

@@ -120,15 +120,23 @@ void parallel(int workers, Work&& work) {
     if (failed) throw std::bad_alloc();
 }
 
+// One copy of the machine code per `work`, serial or not. It runs, inlined, on a copy of the function object, whose
+// captured values are then known not to change, so that loops keep them in registers.
+template <class Work>
+__attribute__((noinline, flatten)) void run_range(const Work& work, int worker, int64_t begin, int64_t end) {
+    Work own = work;
+    own(worker, begin, end);
+}
+
 // work(worker, begin, end): each worker one range of whole chunks, ascending, so that results can be put in order.
 template <class Work>
-void for_ranges(int team, int64_t length, Work&& work) {
+void for_ranges(int team, int64_t length, const Work& work) {
     const int64_t chunks = (length + CHUNK - 1) / CHUNK;
     const int workers = length < SMALL ? 1 : int(std::min<int64_t>(team, chunks));
     parallel(workers, [&](int worker) {
         const int64_t begin = chunks * worker / workers * CHUNK;
         const int64_t end = std::min(chunks * (worker + 1) / workers * CHUNK, length);
-        if (begin < end) work(worker, begin, end);
+        if (begin < end) run_range(work, worker, begin, end);
     });
 }
 
