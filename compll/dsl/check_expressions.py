@@ -78,6 +78,10 @@ def _name(context: Context, name: ast.Name) -> ast.Expression:
     if symbol.kind == "state" and context.place == "decode":
         message = f"decode must not use state `{name.name}`: it may depend on the payload and parameters only"
         return context.wrong(name, "E0122", message)
+    if symbol.kind == "state" and context.place in ("fn", "initial"):
+        where = "a `fn`" if context.place == "fn" else "an initial value"
+        message = f"{where} must not use state `{name.name}`"
+        return context.wrong(name, "E0122", message, hint="give it as an argument" if context.place == "fn" else "")
     return replace(name, type=symbol.type)
 
 

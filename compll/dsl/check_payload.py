@@ -11,7 +11,7 @@ from compll.dsl.check_sizes import size
 from compll.dsl.check_types import computes_as, is_unsigned, resolve_type
 from compll.dsl.context import Context
 from compll.dsl.scope import Scope, Symbol, did_you_mean
-from compll.dsl.types import ArrayType, Bounded, Dimension, ElementType, Poison, RecordType
+from compll.dsl.types import ArrayType, Bounded, Dimension, ElementType, Indices, Poison, RecordType
 from compll.dtypes import F32, U32
 
 
@@ -126,9 +126,20 @@ def _fits(
         context.report("E0115" if bounded else "E0111", message, value.span, label=label, hint=hint)
     elif not (whole or _element_fits(context, field, declared, given)):
         context.report("E0107", message, value.span, label=label, hint=_cast_hint(declared, given, value))
-    elif declared.indices is not None and given.indices is not None and not given.indices.ascending:
+    elif declared.indices is not None and given.indices is not None:
+        _indices_fit(context, field, value, declared.indices, given.indices)
+
+
+def _indices_fit(
+    context: Context, field: ast.PayloadField, value: ast.Expression, declared: Indices, given: Indices
+) -> None:
+    """What goes into `ascending(extent)` ascends and lies below the extent, as far as that is known."""
+    if not given.ascending:
         message = f"field `{field.name}` needs ascending indices, got indices in no order"
         context.report("E0131", message, value.span, hint=f"sort them: `sort({value.span.text})`")
+    elif context.exceeds(given.below, declared.below):
+        message = f"field `{field.name}` needs indices below {declared.below}, got indices below {given.below}"
+        context.report("E0131", message, value.span)
 
 
 def _cast_hint(declared: ArrayType, given: ArrayType, value: ast.Expression) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from compll.dsl import ast
 from compll.dsl.check_operators import described, is_integer
-from compll.dsl.check_sizes import size, value_of
+from compll.dsl.check_sizes import mentions_size, size, value_of
 from compll.dsl.check_types import computes_as
 from compll.dsl.context import Context
 from compll.dsl.scope import WORDS, Symbol, did_you_mean
@@ -79,7 +79,13 @@ def _enter_program(context: Context, symbol: Symbol) -> None:
 
 
 def _let(context: Context, let: ast.Let) -> ast.Statement:
-    value = context.value(context, let.value)
+    if mentions_size(context, let.value):
+        value = size(context, let.value)
+        hint = f"name it with `size {let.name} = ...`, or convert it: `f32(...)`"
+        message = f"`{let.value.span.text}` is a size, not a value"
+        value = context.wrong(value, "E0117", message, hint=hint)
+    else:
+        value = context.value(context, let.value)
     context.define(Symbol(let.name, "local", value.type or Poison(), let.span))
     return replace(let, value=value)
 

@@ -124,6 +124,12 @@ class Context:
         known = [(a, b) for a, b in values if a is not None and b is not None]
         return bool(known) and all(a == b for a, b in known)
 
+    def exceeds(self, left: Size, right: Size) -> bool:
+        """Whether one size is greater than another at some probe."""
+        left, right = substitute(left, self.definitions), substitute(right, self.definitions)
+        values = [(_try(left, probe), _try(right, probe)) for probe in self.probes]
+        return any(a is not None and b is not None and a > b for a, b in values)
+
     def same_dimension(self, left: Dimension, right: Dimension) -> bool:
         if isinstance(left, Bounded) or isinstance(right, Bounded):
             return isinstance(left, Bounded) and isinstance(right, Bounded) and left.origin == right.origin

@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from compll.diagnostics import SourceFile
+from compll.dsl import check_primitives
+from compll.dsl.check import check
 from compll.dsl.check_primitives import RULES
+from compll.dsl.parse import parse
 from compll.primitives import PRIMITIVES
 
 REFERENCE = (Path(__file__).parents[2] / "docs" / "language.md").read_text(encoding="utf-8")
@@ -33,3 +37,16 @@ def test_the_reference_describes_it(name: str) -> None:
 def test_only_draws_and_collectives_are_impure() -> None:
     impure = {name for name, spec in PRIMITIVES.items() if not spec.pure}
     assert impure == {"sample", "random.uniform", "random.normal", "random.choose", "all_reduce_mean"}
+
+
+def test_the_programs_of_the_reference_check_without_a_warning() -> None:
+    programs = [block for block in re.findall(r"```\n(.*?)```", REFERENCE, re.S) if "compressor" in block]
+    assert programs
+    for text in programs:
+        assert check(parse(SourceFile("language.md", text)))[1] == ()
+
+
+def test_the_reference_lists_every_code() -> None:
+    folder = Path(check_primitives.__file__).parent
+    raised = {c for path in folder.glob("*.py") for c in re.findall(r'"([EW]0\d{3})"', path.read_text("utf-8"))}
+    assert raised == set(re.findall(r"\b[EW]0\d{3}\b", REFERENCE))
