@@ -39,8 +39,8 @@ class Collectives(Protocol):
     def all_reduce(self, tensors: Sequence[torch.Tensor], done: Callable[[], None]) -> Handle:
         """The sum over the ranks of each tensor, in place; `done` is called once, when all are complete."""
 
-    def abort(self) -> None:
-        """Break the connections, so that the other ranks fail now and not after their timeout."""
+    def close(self) -> None:
+        """Give the process group up. Nothing may be called afterwards."""
 
 
 class _Works:
@@ -67,13 +67,17 @@ class _Works:
 
 
 class TorchCollectives:
-    """On a new process group with the ranks and the timeout of `parent`. All its ranks must construct this together."""
+    """On `own`, a group that nothing else uses, or on a new group with the ranks and the timeout of `parent`.
 
-    def __init__(self, parent: dist.ProcessGroup) -> None:
-        ranks = dist.get_process_group_ranks(parent)
-        self._group: Any = dist.new_group(
-            ranks, timeout=group_timeout(parent), use_local_synchronization=len(ranks) != dist.get_world_size()
-        )
+    All ranks must construct this together. Raises CompllError when the ranks of `own` are others, or when a part of all
+    ranks cannot make a group by itself.
+    """
+
+    def __init__(self, parent: dist.ProcessGroup, own: dist.ProcessGroup | None = None) -> None:
+        self._group: Any = _new_group(parent) if own is None else own
+        ranks, needed = dist.get_process_group_ranks(self._group), dist.get_process_group_ranks(parent)
+        if ranks != needed:
+            raise CompllError(f"process_group needs the ranks of the DDP object, {needed}, got {ranks}")
         self._rank = dist.get_rank(self._group)
         self._world_size = dist.get_world_size(self._group)
 
@@ -91,9 +95,30 @@ class TorchCollectives:
     def all_reduce(self, tensors: Sequence[torch.Tensor], done: Callable[[], None]) -> Handle:
         return _Works([dist.all_reduce(t, group=self._group, async_op=True) for t in tensors], done)
 
-    def abort(self) -> None:
+    def close(self) -> None:
         group, self._group = self._group, None
-        dist.destroy_process_group(group)
+        if group is not None and dist.is_initialized():
+            dist.destroy_process_group(group)
+
+
+def _new_group(parent: dist.ProcessGroup) -> Any:
+    ranks = dist.get_process_group_ranks(parent)
+    partial = len(ranks) != dist.get_world_size()
+    if partial:
+        _check_equal_counts(parent, len(ranks))
+    return dist.new_group(ranks, timeout=group_timeout(parent), use_local_synchronization=partial)
+
+
+def _check_equal_counts(parent: dist.ProcessGroup, world_size: int) -> None:
+    """torch names a group that its members make alone by how many groups they are in; unequal names hang."""
+    counts = torch.empty(world_size, dtype=torch.int64)
+    mine = torch.tensor([len(dist.distributed_c10d._world.pg_names)])
+    dist.all_gather_into_tensor(counts, mine, group=parent)
+    if counts.unique().numel() > 1:
+        raise CompllError(
+            "the ranks of the DDP object are in unequally many process groups, so that torch cannot make one for "
+            "a part of all ranks: make a group with dist.new_group on all ranks and give it as process_group="
+        )
 
 
 def group_timeout(group: dist.ProcessGroup) -> timedelta:

@@ -1,6 +1,7 @@
 """Carries out the instructions of a step on tensors and collectives. Runs on one thread; decides nothing.
 
-What it writes goes straight into DDP's buckets.
+What it writes goes straight into DDP's buckets. A failure ends the step, but not before its end: this rank goes on
+sending envelopes that say so, because a collective that only some ranks have started blocks them until their timeout.
 """
 
 from __future__ import annotations
@@ -51,7 +52,6 @@ class Job:
     compressed: Sequence[Slice] = ()
     exchange: StrategyExchange | None = None
     dense: DenseExchange | None = None
-    problem: Exception | None = None
     started: float = 0.0
     ended: float = 0.0
 
@@ -78,6 +78,7 @@ class Progress:
     pool: DenseExchange | None = None
     pool_started: float = 0.0
     finite: bool = True
+    failure: tuple[str, Exception] | None = None
     encoded: list[str] = field(default_factory=list)
     clock: StepClock = field(default_factory=StepClock)
 
@@ -146,11 +147,12 @@ class Executor:
         compressor = self._settings.compressors.at(self.step)
         specs = [s.spec for s in job.compressed]
         job.exchange = self._settings.strategy.open(job.bucket, specs, compressor, job.buffer.device)
-        try:
-            flags = self._encode_present(job, compressor, job.exchange.payloads)
-        except Exception as problem:  # the other ranks wait for this bucket: they are told with it
-            job.problem = problem
-            flags = [FAILED] * len(specs)
+        flags = [FAILED] * len(specs)
+        if self._progress.failure is None:
+            try:
+                flags = self._encode_present(job, compressor, job.exchange.payloads)
+            except Exception as problem:  # the other ranks are told with this bucket
+                self._progress.failure = (self.doing, problem)
         job.started = self._took("encode", job, begin)
         job.exchange.start(flags, done)
         self._progress.clock.bytes_sent += job.exchange.bytes_sent
@@ -178,15 +180,20 @@ class Executor:
             self._took("comm", job, job.started, job.ended)
         if job.dense is not None:
             self._progress.finite &= job.dense.store(check=self._settings.rollback)
-        if job.exchange is None:
-            return
-        self._name_work("encoding" if job.problem else "decoding", job.compressed)
-        if job.problem is not None:
-            raise job.problem
+        self._name_work("decoding", job.compressed)
+        if job.exchange is not None:
+            job.exchange.wait()
+            if self._progress.failure is None:
+                try:
+                    self._merge(job, job.exchange)
+                except Exception as problem:
+                    self._progress.failure = (self.doing, problem)
+
+    def _merge(self, job: Job, exchange: StrategyExchange) -> None:
         begin = time.perf_counter()
         outs = [piece.tensor for piece in job.compressed]
         specs = [piece.spec for piece in job.compressed]
-        verdicts = job.exchange.merge(outs, lambda rank: self._keys(specs, rank), self._settings.threads)
+        verdicts = exchange.merge(outs, lambda rank: self._keys(specs, rank), self._settings.threads)
         if failed := next((v.failed for v in verdicts if v.failed), ""):
             raise CompllError(f"{failed} could not encode its part; the message there says why")
         for out, verdict in zip(outs, verdicts, strict=True):
@@ -212,6 +219,9 @@ class Executor:
             self._progress.finite &= self._progress.pool.store(check=self._settings.rollback)
 
     def _finish(self) -> None:
+        if self._progress.failure is not None:
+            self.doing, problem = self._progress.failure
+            raise problem
         if self._settings.rollback and not self._progress.finite:
             for name in self._progress.encoded:
                 self._settings.states[name].copy_from(self._snapshots[name])

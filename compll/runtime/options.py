@@ -40,7 +40,7 @@ class SyncOptions:
     node_size: ranks per node, for strategy hierarchical.
     seed: of the program's random draws.
     backend: what runs the kernels, as for `compll.load`.
-    process_group: whose ranks take part (default: the DDP object's); a group of the same ranks is made of it.
+    process_group: a group with the DDP object's ranks that nothing else uses (default: one is made).
     """
 
     strategy: str = "auto"

@@ -57,8 +57,7 @@ class SyncState:
         self._table = gradient_table(ddp.module, self.options.min_numel, ddp.parameters_to_ignore)
         self._compressors = _scheduled(compressor, Schedule(given), self.options)
         self._compressors.prepare(self._compressed)
-        parent = self.options.process_group or ddp.process_group
-        self._collectives = TorchCollectives(parent)
+        self._collectives = TorchCollectives(ddp.process_group, self.options.process_group)
         check_agreement(self._collectives, self._digest(given), "compressor, parameters, options and model")
         strategy = choose_strategy(self.options.strategy, self._compressors.first, self._collectives)
         self._states = self._initial_states()
@@ -123,8 +122,9 @@ class SyncState:
         return summary(list(self._table.values()), executor.totals, executor.reports, self._states)
 
     def close(self) -> None:
-        """End the worker thread. The DDP object cannot be trained with afterwards."""
+        """End the worker thread and give the process group up. The DDP object cannot be trained with afterwards."""
         self._worker.close()
+        self._collectives.close()
 
     # --- helpers -----------------------------------------------------------------------------------------------------
 

@@ -60,8 +60,10 @@ class Worker:
             self._queue.put(job)
 
     def close(self) -> None:
-        """End the thread and wait for it."""
-        self._queue.put(Stop())
+        """End the thread and wait for it; buckets that still come are refused."""
+        with self.failure.lock:
+            self.failure.message = self.failure.message or "this SyncState is closed"
+            self._queue.put(Stop())
         self._thread.join()
 
 
@@ -96,7 +98,7 @@ class _Thread:
             self.executor.run(instruction)
 
     def _fail(self, problem: Exception) -> None:
-        """Fail this step's buckets, those that still come, and the other ranks."""
+        """Fail this step's buckets and those that still come, and give the process group up."""
         log.error("synchronisation failed", exc_info=problem)
         with self.failure.lock:
             self.failure.message = (
@@ -108,7 +110,7 @@ class _Thread:
             later = self.queue.get()
             if isinstance(later, Job):
                 waiting.append(later)
-        self.settings.collectives.abort()
         for job in waiting:
             if not job.future.done():
                 job.future.set_result(torch.empty(0))  # a sentinel: what DDP sees is raised from the failure
+        self.settings.collectives.close()

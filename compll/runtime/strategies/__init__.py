@@ -31,8 +31,11 @@ class Exchange(Protocol):
     def start(self, flags: Sequence[int], done: Callable[[], None]) -> None:
         """Start the collectives; `flags` are this rank's (envelope), one for each gradient."""
 
+    def wait(self) -> None:
+        """After `done`: make the results usable. Raises when a collective failed."""
+
     def merge(self, outs: Sequence[torch.Tensor], keys: Callable[[int], Sequence[Key]], threads: int) -> list[Verdict]:
-        """Write the means over all ranks into `outs`; `keys` gives the gradients' keys of a rank. After `done` only."""
+        """Write the means over all ranks into `outs`; `keys` gives the gradients' keys of a rank."""
 
 
 class Strategy(Protocol):

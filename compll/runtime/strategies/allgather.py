@@ -62,9 +62,11 @@ class AllGatherExchange:
         self._envelope.write_flags(self._sent, flags)
         self._handle = self._collectives.all_gather(self._received, self._sent, done)
 
-    def merge(self, outs: Sequence[torch.Tensor], keys: Callable[[int], Sequence[Key]], threads: int) -> list[Verdict]:
+    def wait(self) -> None:
         if self._handle is not None:
             self._handle.wait()
+
+    def merge(self, outs: Sequence[torch.Tensor], keys: Callable[[int], Sequence[Key]], threads: int) -> list[Verdict]:
         by_rank = [self._payloads_of(rank, keys(rank)) for rank in range(self._collectives.world_size)]
         flags = [self._envelope.read_flags(self._row(rank)) for rank in range(self._collectives.world_size)]
         verdicts = [Verdict.of(f) for f in zip(*flags, strict=True)]

@@ -86,9 +86,11 @@ class AllReduceExchange:
                 total.div_(self._collectives.world_size)
         self._handle = self._collectives.all_reduce(list(self._sums.values()), done)
 
-    def merge(self, outs: Sequence[torch.Tensor], keys: Callable[[int], Sequence[Key]], threads: int) -> list[Verdict]:
+    def wait(self) -> None:
         if self._handle is not None:
             self._handle.wait()
+
+    def merge(self, outs: Sequence[torch.Tensor], keys: Callable[[int], Sequence[Key]], threads: int) -> list[Verdict]:
         counts = self._sums[torch.float32][: COUNTS * len(self._specs)].view(-1, COUNTS).tolist()
         verdicts = [
             Verdict((present > 0,), bad == 0, "another rank" if failed else "") for present, bad, failed in counts

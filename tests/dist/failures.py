@@ -1,0 +1,77 @@
+"""What happens when something goes wrong on one rank: everybody hears of it, at once and by name."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+import torch
+from harness import BACKEND, Ranks, backward, given_model, wanted
+
+import compll
+from compll import CompllError, Compressor
+
+
+def failing_in_step(step: int, rank: int) -> Any:
+    """An encode_batch that fails in one step of one rank."""
+    encode_batch = Compressor.encode_batch
+
+    def encode(self: Compressor, grads: Any, states: Any, keys: Any, *rest: Any, **options: Any) -> Any:
+        if keys and keys[0].step == step and keys[0].rank == rank:
+            raise ValueError("out of paper")
+        return encode_batch(self, grads, states, keys, *rest, **options)
+
+    return encode
+
+
+def a_failing_rank_is_named_on_all(ranks: Ranks) -> None:
+    for name in ("topk", "randomk"):
+        ddp = ranks.ddp(given_model(), bucket_cap_mb=0.004)
+        sync = compll.attach(ddp, name, backend=BACKEND)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Compressor, "encode_batch", failing_in_step(1, ranks.world - 1))
+            backward(ddp, wanted(ranks.rank, 0))
+            begin = time.perf_counter()
+            with pytest.raises(RuntimeError) as caught:
+                backward(ddp, wanted(ranks.rank, 1))
+        assert time.perf_counter() - begin < 20
+        text = str(caught.value)
+        assert f"compressor `{name}` failed on rank {ranks.rank} in step 1 while" in text
+        assert any(f"`{n}`" in text for n in ("first", "conv", "last"))
+        assert ("out of paper" in text) == (ranks.rank == ranks.world - 1)
+        assert ("could not encode its part" in text) == (ranks.rank != ranks.world - 1)
+        with pytest.raises(RuntimeError, match=f"compressor `{name}` failed"):
+            ddp(wanted(ranks.rank, 2)).backward()
+        sync.close()
+
+
+def unequal_arguments_are_refused_on_all(ranks: Ranks) -> None:
+    with pytest.raises(CompllError, match="all ranks need the same compressor, parameters, options and model"):
+        compll.attach(ranks.ddp(given_model()), "topk", ratio=0.1 + 0.1 * ranks.rank, backend=BACKEND)
+
+
+def a_closed_state_says_so(ranks: Ranks) -> None:
+    ddp = ranks.ddp(given_model())
+    sync = compll.attach(ddp, "topk", backend=BACKEND)
+    backward(ddp, wanted(ranks.rank, 0))
+    sync.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        ddp(wanted(ranks.rank, 1)).backward()
+
+
+def a_group_of_ones_own(ranks: Ranks) -> None:
+    ddp = ranks.ddp(given_model())
+    own = torch.distributed.new_group(list(range(ranks.world)))
+    sync = compll.attach(ddp, "topk", backend=BACKEND, process_group=own)
+    assert ranks.agree(list(backward(ddp, wanted(ranks.rank, 0)).values()))
+    sync.close()
+
+
+CASES = [
+    (a_failing_rank_is_named_on_all, 2),
+    (a_failing_rank_is_named_on_all, 3),
+    (unequal_arguments_are_refused_on_all, 3),
+    (a_closed_state_says_so, 2),
+    (a_group_of_ones_own, 3),
+]

@@ -1,0 +1,23 @@
+"""All cases with real processes, each its own test; the cases are in the modules beside this one."""
+
+from __future__ import annotations
+
+import facts
+import failures
+import pytest
+import replicas
+import resuming
+from harness import Case, Outcome, run_cases
+
+CASES = [*facts.CASES, *resuming.CASES, *failures.CASES, *replicas.CASES]
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    return run_cases(CASES, tmp_path_factory.mktemp("dist"))
+
+
+@pytest.mark.dist
+@pytest.mark.parametrize("case, world", CASES, ids=[f"{case.__name__}-{world}" for case, world in CASES])
+def test_case(case: Case, world: int, outcome: Outcome) -> None:
+    outcome.check(case, world)
