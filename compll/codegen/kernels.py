@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from compll.codegen import ir
+from compll.codegen.clashes import apart, record_words, reserved_names
 from compll.codegen.hazards import Hazards
 from compll.codegen.homes import Homes
 from compll.codegen.layout import payload_layout
@@ -22,7 +23,7 @@ from compll.codegen.plan import (
     Repeat,
     StoreCount,
 )
-from compll.codegen.record_sizes import RecordSizes, reserved_names, size_name
+from compll.codegen.record_sizes import RecordSizes, size_name
 from compll.codegen.rewrite import value_names
 from compll.codegen.steps import Block, LoopSteps, Names, Step, all_steps, block_of, read, written
 from compll.dtypes import NAMED
@@ -48,7 +49,7 @@ def partition(program: ir.Program, function: ir.Function, gradient_dtype: str) -
         function=function, layout=layout, gradient_dtype=NAMED[gradient_dtype], names=names,
         reserved=reserved_names(program),
     )  # fmt: skip
-    block = homes.settle(block_of(function.operations))
+    block = homes.settle(block_of(apart(program, function.operations)))
     block = Hazards(homes.of, names).resolve(block, homes.at_start())
     for step in all_steps(block):
         for value in written(step):
@@ -64,7 +65,7 @@ def partition(program: ir.Program, function: ir.Function, gradient_dtype: str) -
         kernels=kernels,
         sizes=sizes.entries(sizes.sizes),
         numbers=sizes.entries(sizes.numbers),
-        parameters=program.parameters,
+        parameters=tuple(p for p in program.parameters if p.name not in record_words(program)),
         layout=layout,
     )
 

@@ -35,14 +35,6 @@ def size_name(plan: KernelPlan, size: Size) -> str:
     raise InternalError(f"function `{plan.function}`: size `{size}` is no field of the record")
 
 
-def reserved_names(program: ir.Program) -> frozenset[str]:
-    """The names of the record that are not free for buffers."""
-    named = (name for name, _ in program.sizes)
-    dimensions = (name for name in program.gradient.names if name)
-    ports = ("gradient", "residual", "out", "finite", "cut", "payload", "numel")
-    return frozenset((*named, *dimensions, *(p.name for p in program.parameters), *ports, *KEY_FIELDS))
-
-
 @dataclass
 class RecordSizes:
     """Collects sizes; `sizes` are whole numbers, `numbers` any (arithmetic reads them, extents do not)."""

@@ -310,3 +310,24 @@ def test_packed_codes_beside_row_sums_are_packed_by_a_sweep_of_their_own() -> No
     assert patterns(plan) == ["map+reduce", "map"]
     assert_runs_right(program, plan)
     assert patterns(planned(optimise(program))) == ["reduce", "map"]
+
+
+def test_a_parameter_called_step_does_not_collide_with_the_key() -> None:
+    """It is read from a field of another name, with the same value."""
+    text = """
+    compressor shrink {
+        param step: f32 = 0.3 in (0, 1];
+        payload { value: f32[n]; }
+        encode(g: f32[n]) { return { value: map(|x| x * step, g) }; }
+        decode(p) -> f32[n] { return map(|x| x, p.value); }
+    }
+    """
+    compiled = Interpreted(text, (50,))
+    plan = planned(optimise(compiled.program))
+    fields = [field.name for field in record_fields(plan)]
+    assert len(fields) == len(set(fields)) and not plan.parameters
+    function = compiled.program.function("encode")
+    inputs = random_inputs(function, compiled.environment)
+    expected = run(function, inputs, compiled.environment, compiled.parameters, KEY)
+    found = PlanRunner(plan, compiled.environment, {}, KEY).run(function, inputs)
+    assert expected["field", "value"].tobytes() == found["field", "value"].tobytes()
