@@ -13,7 +13,7 @@ from compll.dsl.check_types import resolve_element, resolve_type
 from compll.dsl.context import Context
 from compll.dsl.parameters import TYPES, constant_of, default_of, out_of_range
 from compll.dsl.scope import Scope, Symbol, did_you_mean
-from compll.dsl.types import ArrayType, Bounded, Poison, SizeType
+from compll.dsl.types import ArrayType, Bounded, Poison, SizeType, Type
 from compll.dtypes import F32, NAMED
 from compll.sizes import Num, Var, substitute, variables
 
@@ -68,9 +68,7 @@ def gradient(context: Context, encode: ast.Encode) -> ast.TypeExpression:
     context.define(Symbol("numel", "dimension", SizeType(Var("numel")), None, used=True))
     written = encode.type
     names = [extent.size.name if isinstance(extent.size, ast.Name) else None for extent in written.shape]
-    for name, extent in zip(names, written.shape, strict=True):
-        if name is not None and context.scope.find(name) is None:
-            context.scope.add(Symbol(name, "dimension", SizeType(Var(name)), extent.span, used=True))
+    _define_dimensions(context, names, written)
     typed = resolve_type(context, written)
     context.probes = _probes(context, names)
     if typed.resolved is not None and not _is_gradient(context, typed, names):
@@ -80,6 +78,18 @@ def gradient(context: Context, encode: ast.Encode) -> ast.TypeExpression:
         context.report("E0130", message, written.span, hint=hint)
         return replace(typed, resolved=None)
     return typed
+
+
+def _define_dimensions(context: Context, names: Sequence[str | None], written: ast.TypeExpression) -> None:
+    """Names alone are new dimensions; beside `blocks(b)` a name is known already, or reported once."""
+    for name, extent in zip(names, written.shape, strict=True):
+        if name is None or context.scope.find(name) is not None:
+            continue
+        type_: Type = SizeType(Var(name))
+        if None in names:
+            hint = did_you_mean(name, context.scope.names())
+            type_ = context.report("E0101", f"unknown name `{name}`", extent.span, hint=hint)
+        context.scope.add(Symbol(name, "dimension", type_, extent.span, used=True))
 
 
 def _is_gradient(context: Context, typed: ast.TypeExpression, names: Sequence[str | None]) -> bool:
