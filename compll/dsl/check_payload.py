@@ -121,13 +121,25 @@ def _fits(
     if not isinstance(given, ArrayType):
         context.report("E0107", message, value.span, label=label)
     elif not _lengths_fit(context, declared, given, lengths):
-        bounded = any(isinstance(d, Bounded) for d in given.shape) and not _is_bounded(declared)
-        hint = f"declare `{field.name}: {declared.element}[<= ...]`" if bounded else ""
-        context.report("E0115" if bounded else "E0111", message, value.span, label=label, hint=hint)
+        _report_length(context, field, declared, value, message)
     elif not (whole or _element_fits(context, field, declared, given)):
         context.report("E0107", message, value.span, label=label, hint=_cast_hint(declared, given, value))
     elif declared.indices is not None and given.indices is not None:
         _indices_fit(context, field, value, declared.indices, given.indices)
+
+
+def _report_length(
+    context: Context, field: ast.PayloadField, declared: ArrayType, value: ast.Expression, message: str
+) -> None:
+    given = value.type
+    assert isinstance(given, ArrayType)
+    if _is_bounded(given) and not _is_bounded(declared):
+        hint = f"declare `{field.name}: {declared.element}[<= ...]`"
+        context.report("E0115", message, value.span, label=f"this field is {declared}", hint=hint)
+        return
+    if _is_bounded(given) and [str(d) for d in declared.shape] == [str(d) for d in given.shape]:
+        message = f"field `{field.name}` needs the length of the fields that share its count, got another one"
+    context.report("E0111", message, value.span, label=f"this field is {declared}")
 
 
 def _indices_fit(

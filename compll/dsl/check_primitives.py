@@ -1,4 +1,5 @@
-"""Calls of primitives: arguments sorted out by the signature, then one rule for each, in `check_arrays` or here.
+"""Calls of primitives: arguments sorted out by the signature, then one rule for each, in
+`check_arrays`, `check_random`, `check_reductions`, `check_selection` or here.
 
 In the typed tree a call has its operands in order and without names, and its options by name; an option that the
 program leaves out is left out.
@@ -23,6 +24,8 @@ from compll.dsl.check_operators import (  # fmt: skip
     operands,
 )
 from compll.dsl.check_random import RANDOM_RULES
+from compll.dsl.check_reductions import REDUCTION_RULES
+from compll.dsl.check_selection import SELECTION_RULES
 from compll.dsl.check_sizes import size
 from compll.dsl.context import Context
 from compll.dsl.facts import is_elementwise, walk
@@ -145,7 +148,7 @@ def _where(context: Context, bound: Bound) -> ast.Expression:
 def _extreme(context: Context, bound: Bound) -> ast.Expression:
     """`min` and `max`: elementwise of two operands, a reduction of one."""
     if "y" not in bound.given:
-        return ARRAY_RULES[bound.call.function](context, bound)
+        return REDUCTION_RULES[bound.call.function](context, bound)
     if "axis" in bound.given:
         message = f"`{bound.call.function}` of two operands takes no `axis`"
         return context.wrong(bound.call, "E0105", message)
@@ -158,6 +161,8 @@ def _blocks(context: Context, bound: Bound) -> ast.Expression:
 
 RULES: dict[str, Rule] = {
     **ARRAY_RULES,
+    **REDUCTION_RULES,
+    **SELECTION_RULES,
     **RANDOM_RULES,
     **dict.fromkeys(("abs", "sign", "clamp"), _elementwise(is_number, "numbers")),
     **dict.fromkeys(

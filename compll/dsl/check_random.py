@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from compll.dsl import ast
-from compll.dsl.bound import Bound, Rule
-from compll.dsl.check_arrays import array_operand, dimension_operands, flag_option, size_operand
+from compll.dsl.bound import Bound, Rule, array_operand, dimension_operands, flag_option, size_operand
 from compll.dsl.check_sizes import value_of
 from compll.dsl.context import Context, Draw
 from compll.dsl.facts import is_shared
