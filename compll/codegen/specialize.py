@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 
 from compll.diagnostics import CompllError, InternalError
 from compll.dsl import ast
-from compll.dsl.types import SizeType
+from compll.dsl.types import ArrayType, SizeType
+from compll.dtypes import DType
 from compll.sizes import Apply, Num, Size, Var, apply, evaluate
 
 _OPERATORS = {
@@ -91,7 +92,7 @@ def environment(
     names = [e.size.name if isinstance(e.size, ast.Name) else None for e in extents]
     rows = shape[0] if len(shape) >= 2 else 1
     dimensions = (numel,) if len(extents) == 1 else (rows, numel // rows if rows else 0)
-    result.update({name: float(d) for name, d in zip(names, dimensions) if name is not None})
+    result.update({name: float(d) for name, d in zip(names, dimensions) if name is not None and name not in values})
     for statement in module.compressor.encode.body:
         if isinstance(statement, ast.SizeDefinition):
             result[statement.name] = _defined(statement, result)
@@ -112,3 +113,26 @@ def choose_alternatives(module: ast.Module, variables: Mapping[str, float]) -> t
         for field in module.compressor.payload
         if len(field.alternatives) > 1
     )
+
+
+def check_index_widths(module: ast.Module, alternatives: tuple[int, ...], variables: Mapping[str, float]) -> None:
+    """Raise CompllError, naming the field, where positions do not fit the width of the field that carries them."""
+    choices = iter(alternatives)
+    chosen = {
+        field.name: field.alternatives[next(choices) if len(field.alternatives) > 1 else 0][1]
+        for field in module.compressor.payload
+    }
+    for statement in module.compressor.encode.body:
+        for returned in statement.fields if isinstance(statement, ast.ReturnFields) else ():
+            type_, field = returned.value.type, chosen[returned.name or ""]
+            if isinstance(type_, ArrayType) and type_.indices is not None and field.ascending is None:
+                _check_width(returned.name, field, evaluate(type_.indices.below, variables))
+
+
+def _check_width(name: str | None, field: ast.TypeExpression, below: float) -> None:
+    element = field.resolved.element if field.resolved else None
+    if isinstance(element, DType) and element.kind == "uint" and below > 2.0**element.bits:
+        raise CompllError(
+            f"field `{name}` is {element}, which holds indices below {2 ** element.bits}, "
+            f"got a gradient whose indices reach {int(below) - 1}"
+        )

@@ -4,6 +4,10 @@ import numpy as np
 import pytest
 
 from compll.codegen.philox import KeyWords, choose
+from compll.codegen.specialize import check_index_widths, environment
+from compll.diagnostics import CompllError, SourceFile
+from compll.dsl.check import check
+from compll.dsl.parse import parse
 from tests.programs import ALGORITHMS, Interpreted, result_of
 
 RANDOM = np.random.default_rng(7)
@@ -99,3 +103,30 @@ def test_blocks_pad_the_last_row_with_zeros() -> None:
     gradient = np.full(70, -2, np.float32)
     encoded = Interpreted(text, gradient.shape).encode(gradient)
     np.testing.assert_array_equal(encoded["field", "norm"], np.array([2, 2], np.float32))
+
+
+def test_the_length_of_an_array_that_has_no_name_is_counted() -> None:
+    result = result_of("f32(len(filter(g, |x| x > 0.5, at_most = 900).index))", VECTOR)
+    assert result == (VECTOR > 0.5).sum()
+
+
+def test_a_half_field_decodes_to_f32() -> None:
+    text = """compressor halves {
+        payload { v: f16[n]; }
+        encode(g: f32[n]) { return { v: f16(g) }; }
+        decode(p) -> f32[n] { return f32(p.v); }
+    }"""
+    program = Interpreted(text, VECTOR.shape)
+    np.testing.assert_array_equal(program.decode(program.encode(VECTOR)), VECTOR.astype(np.float16).astype(np.float32))
+
+
+def test_indices_that_do_not_fit_their_field_are_refused_by_name() -> None:
+    text = """compressor narrow {
+        payload { i: u8[4]; v: f32[4]; }
+        encode(g: f32[n]) { let t = topk(g, 4); return { i: t.index, v: t.value }; }
+        decode(p) -> f32[n] { return scatter(n, p.i, p.v); }
+    }"""
+    module, _ = check(parse(SourceFile("narrow.cll", text)))
+    check_index_widths(module, (), environment(module, (256,), {}))
+    with pytest.raises(CompllError, match="field `i` is u8.* indices reach 256"):
+        check_index_widths(module, (), environment(module, (257,), {}))

@@ -129,7 +129,7 @@ class _ProgramLowering:
 
     def _return_fields(self, context: Context, outputs: _Outputs, returned: Returned) -> None:
         if isinstance(returned, ir.Value):
-            outputs.add("out", "out", returned)
+            outputs.add("out", "out", _as_dtype(context, returned, F32, "out"))
             return
         if returned is None:
             raise InternalError("encode returns nothing")
@@ -175,7 +175,7 @@ class _ProgramLowering:
         if not isinstance(returned, ir.Value):
             raise InternalError("decode returns no array")
         outputs = _Outputs(context, inputs)
-        outputs.add("out", "out", returned)
+        outputs.add("out", "out", _as_dtype(context, returned, F32, "out"))
         return ir.Function(
             name="decode", inputs=tuple(inputs), operations=tuple(context.operations), outputs=tuple(outputs.ports)
         )

@@ -10,7 +10,7 @@ from compll.codegen import ir
 from compll.codegen.lower.context import Binding, Context, Scope, array_type, size_of
 from compll.diagnostics import InternalError, UnsupportedError
 from compll.dsl import ast
-from compll.dsl.types import ArrayType, SizeType
+from compll.dsl.types import ArrayType, Bounded, SizeType
 from compll.dtypes import BOOL, F32, I32, U32, DType
 from compll.sizes import Num, Size
 
@@ -268,6 +268,8 @@ class Builder:
 
     def _length(self, call: ast.Call, array: ast.Expression, scope: Scope) -> str:
         dtype = self._dtype(call)
+        if any(isinstance(d, Bounded) and d.origin not in self.context.counts for d in array_type(array.type).shape):
+            self.context_array(array, scope)  # its count comes into being with it
         extents, count = self.context.shape(array_type(array.type).shape)
         if count is None:
             return self.size(extents[-1], dtype)
