@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-HEADER = "decode(p) -> f32[{view}] {{ return fill({view}, value = 0.0); }}"
-
 
 def probe(view: str, payload: str, body: str) -> str:
     """A program that encodes something and decodes to zeros."""
     decode = f"decode(p) -> f32[{view}] {{ return fill({view}, value = 0.0); }}"
-    name = "probe"
-    return f"compressor {name} {{ feedback none; payload {{ {payload} }} encode(g: f32[{view}]) {{ {body} }} {decode} }}"
+    encode = f"encode(g: f32[{view}]) {{ {body} }}"
+    return f"compressor probe {{ feedback none; payload {{ {payload} }} {encode} {decode} }}"
 
 
 #: name -> (program, whether it needs a matrix)
@@ -44,7 +42,8 @@ PATTERNS: dict[str, tuple[str, bool]] = {
     "packed": (
         probe(
             "n",
-            "a: bool[n]; b: u3[n]; c: u5[n]; d: u12[n]; e: u16[n]; f: f16[n]; h: bf16[n]; i: u8[n]; j: i64[n]; k: u7[n];",
+            """a: bool[n]; b: u3[n]; c: u5[n]; d: u12[n]; e: u16[n]; f: f16[n]; h: bf16[n]; i: u8[n]; j: i64[n];
+            k: u7[n];""",
             """return { a: g > 0.0, b: u3(abs(g) * 3.0), c: u5(abs(g) * 9.0), d: u12(bits(g)), e: u16(abs(g) * 1000.0),
             f: f16(g), h: bf16(g), i: u8(abs(g) * 50.0), j: i64(g * 100.0), k: u7(abs(g) * 30.0) };""",
         ),
@@ -95,7 +94,8 @@ PATTERNS: dict[str, tuple[str, bool]] = {
     "rows": (
         probe(
             "rows, cols",
-            "a: f32[rows]; b: f32[rows]; c: u32[rows]; d: f32[rows]; e: f32[rows, cols]; f: f32[rows, cols]; h: u2[rows, cols];",
+            """a: f32[rows]; b: f32[rows]; c: u32[rows]; d: f32[rows]; e: f32[rows, cols]; f: f32[rows, cols];
+            h: u2[rows, cols];""",
             """let scale = max(abs(g), axis = 1);
             let order = sort(g);
             return { a: scale, b: std(g, axis = 1), c: argmax(g, axis = 1), d: sum(g, axis = 1), e: order,

@@ -12,19 +12,19 @@ from typing import assert_never
 
 from compll.codegen import ir
 from compll.codegen.emit.cuda_context import Context, DeviceFunction
-from compll.codegen.emit.cuda_flat import print_flat
-from compll.codegen.emit.cuda_launch import Exchange, Launch, LaunchStep, LibraryCall, Scratch
+from compll.codegen.emit.cuda_launch import Exchange, LaunchStep, LibraryCall, Scratch
 from compll.codegen.emit.cuda_memory import Memory
 from compll.codegen.emit.cuda_rows import print_rows
 from compll.codegen.emit.cuda_scalar import is_scalar, print_scalars
 from compll.codegen.emit.cuda_steps import (
-    print_copy,
+    print_assignment,
     print_decode_ascending,
     print_encode_ascending,
     print_orthonormalize,
     print_sort,
     print_transpose,
 )
+from compll.codegen.emit.cuda_sweep import print_flat
 from compll.codegen.emit.environment import render
 from compll.codegen.emit.expr import storage_ctype
 from compll.codegen.emit.names import identifier
@@ -157,7 +157,7 @@ def _step(context: Context, kernel: Kernel) -> Iterator[_Printed]:
         case ir.MatMul() as step:
             yield LibraryCall(step=step)
         case ir.AllReduce() as step:
-            yield from print_copy(context, name, step.result, step.source)
+            yield from print_assignment(context, name, step.result, step.source)
             yield Exchange(step=step)
         case EncodeAscending() as step:
             yield from print_encode_ascending(context, name, step)

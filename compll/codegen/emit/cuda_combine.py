@@ -52,7 +52,8 @@ def _custom(combine: ir.Combine, dtype: DType, context: Context, name: str) -> C
     }
     lines = body_lines(combine.body, spelling, Names(RESERVED), known)
     body = [lines[s.name].declaration for s in combine.body]
-    join = lambda_lines(f"{name}_join", f"{ctype} left, {ctype} right", [*body, f"return {lines[combine.result].name};"])
+    body.append(f"return {lines[combine.result].name};")
+    join = lambda_lines(f"{name}_join", f"{ctype} left, {ctype} right", body)
     assert combine.identity is not None
     neutral = constant(combine.identity, dtype)
     declared = f"const auto {name} = compll::custom<{ctype}>({neutral}, {name}_join);"

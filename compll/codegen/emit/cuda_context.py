@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from compll.codegen import ir
 from compll.codegen.emit.cuda_launch import THREADS, TILE, Launch, Scratch, launch_bounds
 from compll.codegen.emit.cuda_memory import Memory
 from compll.codegen.emit.environment import render
+from compll.codegen.emit.expr import constant
 from compll.codegen.emit.names import Names, identifier
 from compll.codegen.plan import KernelPlan, record_fields
 from compll.sizes import Num, Size
@@ -87,6 +89,11 @@ class Context:
 def lambda_lines(name: str, parameters: str, body: Iterable[str]) -> list[str]:
     """`const auto name = [&](parameters) { body };`"""
     return [f"const auto {name} = [&]({parameters}) {{", *(f"    {line}" for line in body), "};"]
+
+
+def zero_of(value: ir.Value) -> str:
+    """A zero of the value's compute type."""
+    return constant(0, value.dtype)
 
 
 def comments_of(origin: str) -> tuple[str, ...]:

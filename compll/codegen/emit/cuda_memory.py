@@ -78,7 +78,7 @@ class Memory:
     def section(self, buffer: Buffer) -> str:
         """The first byte of a section."""
         assert buffer.section is not None
-        return f"(s.payload + {self.size(buffer.section.offset)})"
+        return f"(s.{payload_of(buffer)} + {self.size(buffer.section.offset)})"
 
     def is_packed(self, value: ir.Value) -> bool:
         section = self.buffer(value).section
@@ -87,7 +87,8 @@ class Memory:
     def is_cut_off(self, value: ir.Value) -> bool:
         """Whether memory ends with the gradient's last element, before the last block of the view does."""
         buffer = self.buffer(value)
-        return self.plan.gradient.kind == "blocks" and buffer.role in ("gradient", "residual", "out") and bool(value.shape)
+        dense = buffer.role in ("gradient", "residual", "out") and bool(value.shape)
+        return dense and self.plan.gradient.kind == "blocks"
 
     def load(self, value: ir.Value, index: str) -> str:
         """Element `index` (a name or literal) in the compute type."""

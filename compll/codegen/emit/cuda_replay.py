@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
+from typing import assert_never
 
 from compll.codegen import ir
 from compll.codegen.emit.cuda_context import CTYPE_BYTES, Context
@@ -21,7 +22,7 @@ from compll.sizes import product
 
 @dataclass
 class Lines:
-    """Body lines ready to place: what stands in front of loops, per row, and at every position; and names by statement."""
+    """Body lines ready to place: what stands in front of loops, per row, and at every position."""
 
     body: ir.Body
     generators: list[str]
@@ -76,17 +77,37 @@ class SweepBody:
         lines = body_lines(body, spelling, Names(RESERVED))
         return Lines(body, list(spelling.generators.values()), lines)
 
-    def ctype(self, statement: str) -> str:
-        return compute_ctype(self.dtype(statement).dtype)
+    def print_first(self) -> Lines:
+        """The lines that the first launch evaluates: what its sinks use at once, and what is kept for replays."""
+        roots = list(self.stores)
+        for sink in self.sweep.sinks:
+            match sink:
+                case ir.Write(value=value) | ir.Fold(value=value):
+                    roots.append(value)
+                case ir.Put(index=index, value=value):
+                    roots += [index, value]
+                case ir.Keep(predicate=predicate):
+                    roots.append(predicate)
+                case ir.Top(key=key) | ir.Kth(key=key):
+                    roots.append(key)
+                case ir.Scan():
+                    pass
+                case _:
+                    assert_never(sink)
+        return self.print(roots, replayed=False)
 
-    def dtype(self, statement: str) -> ir.Statement:
-        return next(s for s in self.sweep.body if s.name == statement)
+    def ctype(self, statement: str) -> str:
+        """The C type that a statement computes in."""
+        return compute_ctype(self.statement(statement).dtype)
+
+    def statement(self, name: str) -> ir.Statement:
+        return next(s for s in self.sweep.body if s.name == name)
 
     def _read_back(self) -> Iterator[ir.Statement]:
         """The body with statements that the sweep stores exactly as loads of what it stored."""
         written: dict[str, ir.Value] = {}
         for sink in self.sweep.sinks:
-            if isinstance(sink, ir.Write) and self.context.memory.holds(sink.result, self.dtype(sink.value).dtype):
+            if isinstance(sink, ir.Write) and self.context.memory.holds(sink.result, self.statement(sink.value).dtype):
                 written.setdefault(sink.value, sink.result)
         for statement in self.sweep.body:
             if statement.name in written and statement.opcode not in ("const", "param", "size", "position"):
@@ -120,7 +141,7 @@ class SweepBody:
 
     def _keep(self, root: str) -> None:
         """Store a value of the body in scratch, and replay it by reading that."""
-        statement = self.dtype(root)
+        statement = self.statement(root)
         dtype = statement.dtype.computes_as
         ctype = storage_ctype(dtype)
         place = self.context.add_scratch(

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from compll.codegen import ir
 from compll.codegen.emit.cuda_combine import combine_text, result_texts
 from compll.codegen.emit.cuda_context import CTYPE_BYTES, Context, DeviceFunction, comments_of, lambda_lines
-from compll.codegen.emit.cuda_flat import initialise, pad_lines
 from compll.codegen.emit.cuda_launch import THREADS, Launch, launch_bounds
 from compll.codegen.emit.cuda_replay import Lines, SweepBody
+from compll.codegen.emit.cuda_select import pad_lines
 from compll.codegen.emit.cuda_spelling import RESERVED
+from compll.codegen.emit.cuda_sweep import print_base
 from compll.codegen.emit.environment import render
 from compll.codegen.emit.expr import Level
 from compll.codegen.emit.names import Names
@@ -64,7 +65,7 @@ class RowSweep:
 def print_rows(context: Context, kernel: str, sweep: ir.Sweep) -> list[DeviceFunction]:
     """The launches of a sweep with results per row, in order."""
     body = SweepBody(context=context, kernel=kernel, sweep=sweep, by_rows=True)
-    main = body.print([s.name for s in sweep.body], replayed=False)
+    main = body.print_first()
     rows = RowSweep(
         context=context, kernel=kernel, sweep=sweep, body=body, main=main, names=Names((*RESERVED, *main.names))
     )
@@ -113,12 +114,12 @@ def _put(rows: RowSweep, sink: ir.Put) -> None:
     index = rows.main.name(sink.index)
     store = memory.store(sink.result, f"row * {extent} + index_t({index})", rows.main.name(sink.value))
     rows.inner.append(f"if (uint64_t({index}) < uint64_t({extent})) {{ {store} }}")
-    rows.before += initialise(rows.context, rows.kernel, sink)
+    rows.before += print_base(rows.context, rows.kernel, sink)
 
 
 def _fold(rows: RowSweep, sink: ir.Fold) -> None:
     name = rows.names.fresh(sink.results[0].name)
-    op = combine_text(sink.combine, rows.body.dtype(sink.value).dtype, rows.context, f"{name}_combine")
+    op = combine_text(sink.combine, rows.body.statement(sink.value).dtype, rows.context, f"{name}_combine")
     rows.uniform += op.declarations
     rows.row.append(f"auto {name} = compll::row_fold({op.object});")
     rows.lanes.append(f"{op.state} {name}_lane = {op.object}.identity();")
@@ -150,8 +151,9 @@ def _select(rows: RowSweep, sink: ir.Top | ir.Kth) -> None:
         block += [*_emit(rows, sink, lines), *_pad(rows, sink)]
         block.append(f"if (inside) compll::select_row<{order}>(rows.columns, {wanted}, key, emit, pad);")
     else:
-        block.append(f"const {ctype} kth = inside ? compll::row_kth<{ctype}>(rows.columns, {wanted}, key) : {ctype}(0);")
-        block.append(f"if (inside && threadIdx.x == 0) {memory.store(sink.result, 'row', 'kth')}")
+        find = f"const {ctype} kth = compll::row_kth<{ctype}>(rows.columns, {wanted}, key);"
+        store = f"if (threadIdx.x == 0) {memory.store(sink.result, 'row', 'kth')}"
+        block += ["if (inside) {", f"    {find}", f"    {store}", "}"]
     rows.row_end += ["{", *(f"    {line}" for line in block), "}"]
 
 
@@ -178,7 +180,7 @@ def _pad(rows: RowSweep, sink: ir.Top) -> list[str]:
 
 
 def _scan(rows: RowSweep, sink: ir.Scan) -> None:
-    op = combine_text(sink.combine, rows.body.dtype(sink.value).dtype, rows.context, "combine")
+    op = combine_text(sink.combine, rows.body.statement(sink.value).dtype, rows.context, "combine")
     lines = rows.body.print((sink.value,))
     value = [*_at_column(lines, (sink.value,)), f"return {lines.name(sink.value)};"]
     store = rows.context.memory.store(sink.result, "i", "result")

@@ -1,5 +1,5 @@
-"""Steps of a few scalars: sweeps of rank 0, counts in the payload, loop flags. Neighbours share one launch, in which one
-thread of a block serves a segment."""
+"""Steps of a few scalars: sweeps of rank 0, counts in the payload. Neighbours share one launch, in which one thread
+serves a segment."""
 
 from __future__ import annotations
 

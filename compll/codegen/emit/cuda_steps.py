@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from compll.codegen import ir
 from compll.codegen.emit.cuda_context import CTYPE_BYTES, Context, DeviceFunction, comments_of, lambda_lines
-from compll.codegen.emit.cuda_flat import copy
 from compll.codegen.emit.cuda_launch import THREADS, parts_of
+from compll.codegen.emit.cuda_sweep import print_copy
 from compll.codegen.emit.expr import compute_ctype
 from compll.codegen.layout import Section
 from compll.codegen.plan import DecodeAscending, EncodeAscending
@@ -19,11 +19,10 @@ def print_sort(context: Context, kernel: str, step: ir.Sort) -> list[DeviceFunct
     shape = step.result.shape
     items = context.add_scratch(f"{kernel}_items", ctype, CTYPE_BYTES[ctype], product(shape))
     rows: Size = shape[0] if len(shape) == 2 else Num(1)
-    stored = f"rows * {memory.index(shape[-1])}" if len(shape) == 2 else "0"
+    base = f"index_t(tile.index) * {memory.index(shape[-1])}" if len(shape) == 2 else "0"
     body = [
         f"const index_t length = {memory.length(step.source)};",
-        "const index_t rows = tile.index;",
-        f"const index_t base = {stored};",
+        f"const index_t base = {base};",
         f"{ctype}* items = {items} + base;",
         "for (index_t at = threadIdx.x; at < length; at += compll::THREADS) {",
         f"    items[at] = {memory.load(step.source, '(base + at)')};",
@@ -39,7 +38,7 @@ def print_sort(context: Context, kernel: str, step: ir.Sort) -> list[DeviceFunct
 def print_transpose(context: Context, kernel: str, step: ir.Transpose) -> list[DeviceFunction]:
     rows, columns = (context.memory.index(size) for size in step.result.shape)
     source = context.memory.load(step.source, f"(i % {columns} * {rows} + i / {columns})")
-    return [copy(context, kernel, "", step.result, source)]
+    return [print_copy(context, kernel, "", step.result, source)]
 
 
 def print_orthonormalize(context: Context, kernel: str, step: ir.Orthonormalize) -> list[DeviceFunction]:
@@ -48,14 +47,14 @@ def print_orthonormalize(context: Context, kernel: str, step: ir.Orthonormalize)
     rows, columns = (memory.index(size) for size in step.result.shape)
     body = [f"compll::orthonormalize({memory.pointer(step.result)}, {rows}, {columns});"]
     run = context.call(kernel, "", body, work=None, comments=comments_of(step.origin))
-    return [*print_copy(context, kernel, step.result, step.source), run]
+    return [*print_assignment(context, kernel, step.result, step.source), run]
 
 
-def print_copy(context: Context, kernel: str, result: ir.Value, source: ir.Value) -> list[DeviceFunction]:
+def print_assignment(context: Context, kernel: str, result: ir.Value, source: ir.Value) -> list[DeviceFunction]:
     """Nothing where both are the same memory."""
     if context.memory.buffer(result) == context.memory.buffer(source):
         return []
-    return [copy(context, kernel, "copy", result, context.memory.load(source, "i"))]
+    return [print_copy(context, kernel, "copy", result, context.memory.load(source, "i"))]
 
 
 # --- Elias-Fano ------------------------------------------------------------------------------------------------------
