@@ -16,6 +16,14 @@ def check_shape(tensor: torch.Tensor, shape: Sequence[int], what: str) -> None:
         raise CompllError(f"`{what}` needs shape {tuple(shape)}, got {tuple(tensor.shape)}")
 
 
+def check_held(tensor: torch.Tensor, shape: Sequence[int], dtype: torch.dtype, what: str) -> None:
+    """A tensor that kernels update in place."""
+    check_shape(tensor, shape, what)
+    if tensor.dtype != dtype or not tensor.is_contiguous():
+        kind = "contiguous" if tensor.is_contiguous() else "strided"
+        raise CompllError(f"`{what}` needs a contiguous tensor of {dtype}, got a {kind} one of {tensor.dtype}")
+
+
 def check_float(tensor: torch.Tensor, what: str) -> None:
     if not tensor.is_floating_point():
         raise CompllError(f"`{what}` needs a floating-point tensor, got {tensor.dtype}")

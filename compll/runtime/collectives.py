@@ -40,7 +40,7 @@ class Collectives(Protocol):
         """The sum over the ranks of each tensor, in place; `done` is called once, when all are complete."""
 
     def close(self) -> None:
-        """Give the process group up. Nothing may be called afterwards."""
+        """Give the process group up, where that is safe. Nothing may be called afterwards."""
 
 
 class _Works:
@@ -75,6 +75,7 @@ class TorchCollectives:
 
     def __init__(self, parent: dist.ProcessGroup, own: dist.ProcessGroup | None = None) -> None:
         self._group: Any = _new_group(parent) if own is None else own
+        self._closes = own is None and not _is_partial(parent)
         ranks, needed = dist.get_process_group_ranks(self._group), dist.get_process_group_ranks(parent)
         if ranks != needed:
             raise CompllError(f"process_group needs the ranks of the DDP object, {needed}, got {ranks}")
@@ -97,24 +98,29 @@ class TorchCollectives:
 
     def close(self) -> None:
         group, self._group = self._group, None
-        if group is not None and dist.is_initialized():
+        if group is not None and self._closes and dist.is_initialized():
             dist.destroy_process_group(group)
 
 
 def _new_group(parent: dist.ProcessGroup) -> Any:
     ranks = dist.get_process_group_ranks(parent)
-    partial = len(ranks) != dist.get_world_size()
+    partial = _is_partial(parent)
     if partial:
         _check_equal_counts(parent, len(ranks))
     return dist.new_group(ranks, timeout=group_timeout(parent), use_local_synchronization=partial)
 
 
+def _is_partial(group: dist.ProcessGroup) -> bool:
+    """Whether it has not all ranks. torch names a group that its members make alone by how many groups they are in:
+    unequal counts hang, and so does the name of a destroyed group, used again; so such a group is never destroyed."""
+    return dist.get_world_size(group) != dist.get_world_size()
+
+
 def _check_equal_counts(parent: dist.ProcessGroup, world_size: int) -> None:
-    """torch names a group that its members make alone by how many groups they are in; unequal names hang."""
     counts = torch.empty(world_size, dtype=torch.int64)
     mine = torch.tensor([len(dist.distributed_c10d._world.pg_names)])
     dist.all_gather_into_tensor(counts, mine, group=parent)
-    if counts.unique().numel() > 1:
+    if len(set(counts.tolist())) > 1:
         raise CompllError(
             "the ranks of the DDP object are in unequally many process groups, so that torch cannot make one for "
             "a part of all ranks: make a group with dist.new_group on all ranks and give it as process_group="

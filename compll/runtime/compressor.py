@@ -15,13 +15,13 @@ from compll.codegen import ir
 from compll.diagnostics import CompllError
 from compll.dsl.parameters import parameter_values
 from compll.runtime.batch import Item, run_batch
-from compll.runtime.checks import ALIGNMENT, aligned, check_bytes, check_dense, check_float, check_shape
+from compll.runtime.buffers import accumulator, encode_arrays, new_payload, out_buffer, store
+from compll.runtime.checks import aligned, check_bytes, check_dense, check_float, check_held, check_shape
 from compll.runtime.devices import open_device
 from compll.runtime.devices.base import Device
 from compll.runtime.key import Key
 from compll.runtime.payload import Payload
 from compll.runtime.program import ANY_SHAPE, Program, SectionLayout, Sized, Values, reduces_inside
-from compll.runtime.rounding import round_into
 from compll.runtime.state import State
 
 BACKENDS = ("auto", "reference", "cpu", "emulator", "cuda")
@@ -190,13 +190,10 @@ class Compressor:
         for position, (grad, state, key) in enumerate(zip(grads, states, keys, strict=True)):
             check_dense(grad, "grad")
             sized = self._sized(grad.shape, grad.dtype)
-            buffer = self._out_buffer(sized, grad, None if outs is None else outs[position])
-            reports = (
-                torch.ones(1, dtype=torch.bool, device=grad.device),
-                torch.zeros(1, dtype=torch.int32, device=grad.device),
-            )
-            payloads.append(Payload(buffer=buffer, shape=grad.shape, dtype=grad.dtype, key=key, reports=reports))
-            arrays = self._encode_arrays(sized, grad, state, payloads[-1])
+            buffer = out_buffer(self.name, sized, grad, None if outs is None else outs[position])
+            payload = new_payload(buffer, grad, key)
+            payloads.append(payload)
+            arrays = {**encode_arrays(sized, grad, payload), **self._state_arrays(sized, grad, state)}
             items.append(Item(sized, arrays, key))
         if items:
             function = "encode_with_feedback" if self.feedback else "encode"
@@ -217,7 +214,7 @@ class Compressor:
         `mean` divides the sum once by the number of ranks, those without a gradient included. `add` starts from what
         `outs` hold. Sums are in f32 and rounded once.
         """
-        sums = [self._accumulator(out, add) for out in outs]
+        sums = [accumulator(out, add=add) for out in outs]
         started = [add] * len(outs)
         for rank in range(max((len(p) for p in payloads), default=0)):
             for function in ("decode", "decode_add"):
@@ -226,10 +223,7 @@ class Compressor:
         for out, total, begun, row in zip(outs, sums, started, payloads, strict=True):
             if not begun:
                 total.zero_()
-            elif mean and len(row) > 1:
-                total.div_(len(row))
-            if total is not out:
-                round_into(total, out)
+            store(total, out, divisor=len(row) if mean else 1)
 
     # --- helpers -----------------------------------------------------------------------------------------------------
 
@@ -254,40 +248,19 @@ class Compressor:
         if items:
             run_batch(self._program, self._device(sums[0]), function, items, threads=threads)
 
-    def _accumulator(self, out: torch.Tensor, add: bool) -> torch.Tensor:
-        if out.dtype == torch.float32 and out.is_contiguous():
-            return out
-        if add:
-            return out.to(torch.float32, memory_format=torch.contiguous_format, copy=True)
-        return torch.empty(out.shape, dtype=torch.float32, device=out.device)
-
-    def _encode_arrays(
-        self, sized: Sized, grad: torch.Tensor, state: State, payload: Payload
-    ) -> dict[str, torch.Tensor]:
-        arrays = {"gradient": grad.detach().contiguous().view(-1), "payload": payload.buffer}
-        if payload.reports is not None:
-            arrays["finite"], arrays["cut"] = payload.reports
-        if not sized.has_payload:
-            arrays["out"] = payload.buffer.view(torch.float32)
+    def _state_arrays(self, sized: Sized, grad: torch.Tensor, state: State) -> dict[str, torch.Tensor]:
+        arrays = {}
         if self.feedback:
             if state.residual is None:
                 raise CompllError(f"compressor `{self.name}` needs a state with a residual, got one without")
-            check_shape(state.residual, grad.shape, "residual")
+            check_held(state.residual, grad.shape, torch.float32, "residual")
             arrays["residual"] = state.residual.view(-1)
         for layout in sized.states:
             if layout.name not in state.states:
                 raise CompllError(f"compressor `{self.name}` needs a state `{layout.name}`, got {sorted(state.states)}")
-            check_shape(state.states[layout.name], layout.shape, f"state {layout.name}")
+            check_held(state.states[layout.name], layout.shape, layout.dtype, f"state {layout.name}")
             arrays[f"state_{layout.name}"] = state.states[layout.name]
         return arrays
-
-    def _out_buffer(self, sized: Sized, grad: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
-        if out is None:
-            return torch.zeros(sized.payload_nbytes, dtype=torch.uint8, device=grad.device)
-        check_bytes(out, sized.payload_nbytes, grad.device, owner=self.name)
-        if out.data_ptr() % ALIGNMENT:
-            raise CompllError(f"`out` needs to start at a multiple of {ALIGNMENT} bytes")
-        return out.zero_()
 
     def _sized(self, shape: Sequence[int], dtype: torch.dtype) -> Sized:
         return self._program.sized(torch.Size(shape), dtype, self._values, self._defaults)

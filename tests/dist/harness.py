@@ -21,7 +21,7 @@ import torch.multiprocessing as mp
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-TIMEOUT = timedelta(seconds=40)
+TIMEOUT = timedelta(seconds=150)
 BACKEND = "auto"
 LARGEST = 3
 

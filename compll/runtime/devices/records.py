@@ -42,7 +42,7 @@ class Records:
         self._plan = plan
         self._fields = record_fields(plan)
         self._columns = {field.name: i for i, field in enumerate(self._fields)}
-        self._handed = [b.name for b in plan.buffers if b.role not in ("section", "temporary")]
+        self._handed = [b.name for b in plan.buffers if b.section is None and b.role != "temporary"]
         self._key = self._columns[KEY_FIELDS[0]]
         self._templates: dict[tuple[float, ...], _Template] = {}
 
@@ -65,8 +65,9 @@ class Records:
             if name not in arrays:
                 raise InternalError(f"function `{self._plan.function}` needs the array `{name}`")
             record[columns[name]] = arrays[name].data_ptr()
-        if "payload" in arrays:
-            record[columns["payload"]] = arrays["payload"].data_ptr()
+        for name in ("payload", "previous"):
+            if name in arrays and name in columns:
+                record[columns[name]] = arrays[name].data_ptr()
         key = segment.key
         record[self._key :] = (key.seed, key.owner, key.step, key.gradient_id, key.base)
 

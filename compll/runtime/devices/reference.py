@@ -52,8 +52,9 @@ class ReferenceFunction:
     def _inputs(self, segment: Segment, environment: Environment) -> dict[PortName, Array]:
         fields: dict[str, Array] = {}
         counts: dict[str, int] = {}
-        if any(port.role == "field" for port in self.function.inputs):
-            fields, counts = unpack(self.compilation.layout, environment, segment.arrays["payload"].numpy())
+        for role, payload in (("field", "payload"), ("previous", "previous")):
+            if any(port.role == role for port in self.function.inputs):
+                fields, counts = unpack(self.compilation.layout, environment, segment.arrays[payload].numpy())
         return {(p.role, p.name): self._input(p, segment, environment, fields, counts) for p in self.function.inputs}
 
     def _input(
@@ -61,7 +62,7 @@ class ReferenceFunction:
         counts: Mapping[str, int],
     ) -> Array:  # fmt: skip
         match port.role:
-            case "field":
+            case "field" | "previous":
                 return fields[port.name]
             case "count":
                 return np.array(counts[port.name], np.uint32)
