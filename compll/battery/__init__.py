@@ -6,8 +6,8 @@ must keep on every backend; and measurements that tell its author what it is.
 
 from __future__ import annotations
 
-from compll.battery.law import Law, LawResult, Violation
+from compll.battery.law import Law, LawResult, Subject, Violation
 from compll.battery.laws import LAWS
 from compll.battery.run import Report, run_battery
 
-__all__ = ["LAWS", "Law", "LawResult", "Report", "Violation", "run_battery"]
+__all__ = ["LAWS", "Law", "LawResult", "Report", "Subject", "Violation", "run_battery"]

@@ -9,7 +9,6 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-import compll
 from compll import algorithms
 from compll.cli.arguments import Json
 from compll.cli.output import console, write_json
@@ -18,10 +17,14 @@ from compll.cli.training.data import LOADERS
 from compll.cli.training.exchange import BASELINES
 from compll.cli.training.launch import run_job
 from compll.cli.training.plot import plot
+from compll.cli.training.prepare import prepare
 from compll.cli.training.request import Request, parse_request
 from compll.cli.training.table import results_table
 from compll.cli.training.tasks import TASKS, Dataset, Task
 from compll.diagnostics import CompllError
+
+#: Every job starts with it: the ratios and accuracies of the others are told against it.
+DENSE = Request(name="dense", params={})
 
 
 def train(
@@ -46,8 +49,11 @@ def train(
         raise typer.BadParameter(f"needs one of {', '.join(TASKS)}, got `{task}`", param_hint="--task")
     if epochs and steps:
         raise typer.BadParameter("give either --epochs or --steps, not both", param_hint="--steps")
-    requests = _requests(algorithms.DEMO if compressor is None else tuple(compressor))
+    texts = algorithms.DEMO if compressor is None else compressor
+    requests = (DENSE, *(parse_request(text) for text in texts if text != DENSE.name))
     data = LOADERS[task]()
+    with Console(stderr=True).status("compiling"):
+        prepare(requests, TASKS[task].model())
     job = results.Job(
         task=task, data=data, requests=requests, workers=workers, seed=seed,
         steps=steps or _steps(TASKS[task], data, workers, epochs), store="",
@@ -59,15 +65,6 @@ def train(
     write_json(json, report)
     if plot:
         _draw(runs, title, plot)
-
-
-def _requests(texts: tuple[str, ...]) -> tuple[Request, ...]:
-    """Dense first, then what is asked for; a program that does not exist is refused before anything starts."""
-    wanted = tuple(parse_request(text) for text in texts if text != "dense")
-    for request in wanted:
-        if request.name not in BASELINES:
-            compll.load(request.name)
-    return (Request(name="dense", params={}), *wanted)
 
 
 def _steps(task: Task, data: Dataset, workers: int, epochs: int | None) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import sys
 import sysconfig
 from collections.abc import Callable
 from pathlib import Path
@@ -15,11 +16,7 @@ from torch import Tensor
 from compll.cli.training.tasks import CONTEXT, Dataset
 from compll.diagnostics import CompllError
 
-FASHION_FOLDERS = (
-    Path("/usr/share/datasets/fashion-mnist"),
-    Path("/usr/share/dataset-fashion-mnist"),
-    Path("/usr/local/share/datasets/fashion-mnist"),
-)
+FASHION_FOLDERS = tuple(Path(prefix, "share/datasets/fashion-mnist") for prefix in ("/usr", "/usr/local", sys.prefix))
 
 
 def digits() -> Dataset:

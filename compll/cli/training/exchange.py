@@ -100,18 +100,18 @@ class Compiled:
 
 
 def install(ddp: DistributedDataParallel, request: Request, seed: int) -> Exchange:
-    """Make `ddp` exchange its gradients as requested; `seed` is that of random draws.
+    """Make `ddp` exchange its gradients as requested; `seed` is that of random draws."""
+    if request.name in BASELINES:
+        return BASELINES[request.name](ddp, **request.params)
+    return Compiled(compll.attach(ddp, request.name, **{"seed": seed, **request.params}))
 
-    Raises CompllError for what the request cannot mean.
-    """
-    baseline = BASELINES.get(request.name)
-    if baseline is None:
-        return Compiled(compll.attach(ddp, request.name, **{"seed": seed, **request.params}))
-    known = [name for name in signature(baseline).parameters if name != "ddp"]
+
+def check_baseline(request: Request) -> None:
+    """Raise CompllError for a parameter that the baseline does not have."""
+    known = [name for name in signature(BASELINES[request.name]).parameters if name != "ddp"]
     if wrong := [name for name in request.params if name not in known]:
         takes = ", ".join(known) or "no parameters"
         raise CompllError(f"baseline `{request.name}` takes {takes}, got {', '.join(wrong)}")
-    return baseline(ddp, **request.params)
 
 
 def dense_bytes(ddp: DistributedDataParallel) -> int:
