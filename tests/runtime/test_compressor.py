@@ -314,5 +314,5 @@ def test_mistakes_are_named(backend: str) -> None:
 def test_a_state_of_another_dtype_is_refused(backend: str) -> None:
     c = compll.load("topk", backend=backend)
     g = gradient(10, 10)
-    with pytest.raises(CompllError, match="`residual` needs a contiguous tensor of torch.float32, got .* torch.float64"):
+    with pytest.raises(CompllError, match="`residual` needs a contiguous tensor of torch.float32, got a contiguous"):
         c.encode(g, State(residual=torch.zeros(10, 10, dtype=torch.float64), states={}))
