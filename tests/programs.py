@@ -16,6 +16,7 @@ from compll.codegen.verify import verify
 from compll.diagnostics import SourceFile
 from compll.dsl.check import check, parameter_values
 from compll.dsl.parse import parse
+from compll.sizes import extent
 
 ALGORITHMS = Path(__file__).parent.parent / "algorithms"
 
@@ -33,6 +34,9 @@ class Interpreted:
         self.environment = size_environment(self.program, self.environment)
         self.parameters = {p.name: values[p.name] for p in self.program.parameters}
 
+    def shape(self, value: ir.Value) -> tuple[int, ...]:
+        return tuple(extent(size, self.environment) for size in value.shape)
+
     def call(self, function: str, inputs: dict, key: KeyWords = KeyWords()) -> dict:
         return run(self.program.function(function), inputs, self.environment, self.parameters, key)
 
@@ -41,8 +45,7 @@ class Interpreted:
         view = to_view(self.program.gradient, gradient.reshape(-1), self.environment)
         inputs = {("gradient", "gradient"): view}
         for port in self.program.function("encode").inputs[1:]:
-            shape = tuple(int(self.environment.get(str(s), 0)) or int(str(s)) for s in port.value.shape)
-            inputs[port.role, port.name] = states.get(port.name, np.zeros(shape, np.float32))
+            inputs[port.role, port.name] = states.get(port.name, np.zeros(self.shape(port.value), np.float32))
         return self.call("encode", inputs, key)
 
     def decode(self, encoded: dict, key: KeyWords = KeyWords()) -> np.ndarray:

@@ -16,9 +16,6 @@ from compll.codegen.traffic import Traffic, traffic
 from compll.diagnostics import CompllError
 from compll.runtime.program import Sized
 
-#: The function that a step runs: encode as it is where no feedback is declared.
-WITH_FEEDBACK, WITHOUT = "encode_with_feedback", "encode"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
@@ -64,11 +61,10 @@ def explain(file: Program, shape: Shape = USUAL_SHAPE, param: Params = None, jso
 def explain_sized(sized: Sized) -> Explanation:
     """The costs of the functions that training runs."""
     plans = sized.compilation.plans
-    encoder, other = WITH_FEEDBACK, WITHOUT
-    if not sized.compilation.program.feedback:
-        encoder, other = other, encoder
+    compilation = sized.compilation
+    encoder = compilation.feedback_function if compilation.program.feedback else "encode"
     environment = size_environment(sized.compilation.program, sized.environment)
-    names = [encoder, *(name for name in plans if name not in (encoder, other))]
+    names = [encoder, *(n for n in plans if not n.startswith("encode") and n != "lazy_residual")]
     return Explanation(sized=sized, costs={name: traffic(plans[name], environment) for name in names})
 
 

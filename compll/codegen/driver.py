@@ -9,13 +9,18 @@ from functools import cached_property, lru_cache
 from compll.codegen import ir
 from compll.codegen.derive import derive
 from compll.codegen.emit import emit_source
+from compll.codegen.feedback_form import feedback_form
 from compll.codegen.kernels import partition
 from compll.codegen.layout import PayloadLayout, payload_layout
 from compll.codegen.lower import lower
 from compll.codegen.passes import optimise
 from compll.codegen.plan import KernelPlan
+from compll.codegen.specialize import environment
 from compll.codegen.verify import verify
 from compll.dsl import ast
+
+#: A gradient large enough that bytes decide, small enough to be tried.
+USUAL_SHAPE = (1024, 1024)
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,12 @@ class Compilation:
     def plans(self) -> Mapping[str, KernelPlan]:
         """A kernel plan for every function, by name."""
         return {f.name: partition(self.optimised, f, self.gradient_dtype) for f in self.optimised.functions}
+
+    @cached_property
+    def feedback_function(self) -> str:
+        """The encode that keeps a residual: of the two forms the one that moves fewer bytes on a large gradient."""
+        variables = environment(self.module, USUAL_SHAPE, dict(self.values))
+        return feedback_form(self.program, self.plans, variables)
 
     def source(self, target: str) -> str:
         """One file of generated text holding all functions; `target` is "cpu" or "cuda"."""

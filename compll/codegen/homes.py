@@ -22,7 +22,7 @@ _PORT_ORDER: tuple[ir.Role, ...] = ("residual", "state", "out", "field", "count"
 
 _BUFFER_ROLES: dict[ir.Role, BufferRole] = {
     "gradient": "gradient", "residual": "residual", "state": "state", "out": "out", "field": "section",
-    "finite": "report", "cut": "report",
+    "previous": "previous", "finite": "report", "cut": "report",
 }  # fmt: skip
 
 
@@ -202,9 +202,9 @@ class Homes:
 
     def _port_buffer(self, port: ir.Port) -> Buffer:
         value = port.value
-        names = {"field": f"payload_{port.name}", "state": f"state_{port.name}"}
+        names = {"field": f"payload_{port.name}", "previous": f"previous_{port.name}", "state": f"state_{port.name}"}
         dtype = self.gradient_dtype if port.role == "gradient" else value.dtype
-        section = self._section(port.name) if port.role == "field" else None
+        section = self._section(port.name) if port.role in ("field", "previous") else None
         name, role = names.get(port.role, port.role), _BUFFER_ROLES[port.role]
         return Buffer(name=name, role=role, dtype=dtype, shape=value.shape, section=section)
 

@@ -359,7 +359,7 @@ def sink_results(sink: Sink) -> tuple[Value, ...]:
 
 # --- functions and programs ------------------------------------------------------------------------------------------
 
-Role = Literal["gradient", "residual", "state", "field", "count", "out", "finite", "cut"]
+Role = Literal["gradient", "residual", "state", "field", "previous", "count", "out", "finite", "cut"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -367,7 +367,8 @@ class Port:
     """An input or output of a function.
 
     roles: `gradient` (in), `residual` and `state` (in and out, updated in place), `field` (out of encode, into
-    decode; `count` likewise for the count of a bounded field, under the field's name), `out` (the dense result; in
+    decode; `count` likewise for the count of a bounded field, under the field's name), `previous` (in: a field of the
+    payload that this gradient's last encode made), `out` (the dense result; in
     `decode_add` also an input), `finite` (bool: every element of the gradient was finite), `cut` (u32, a filter's
     matches left out).
     """
@@ -379,7 +380,8 @@ class Port:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
-    """`encode`, `decode`, or a derived one (`encode_with_feedback`, `decode_add`, `initial_<state>`)."""
+    """`encode`, `decode`, or a derived one (`encode_with_feedback`, `encode_with_lazy_feedback`, `lazy_residual`,
+    `decode_add`, `initial_<state>`)."""
 
     name: str
     inputs: tuple[Port, ...]

@@ -15,7 +15,7 @@ from compll.codegen.layout import PayloadLayout, Section
 from compll.dtypes import DType
 from compll.sizes import Size
 
-BufferRole = Literal["gradient", "residual", "state", "out", "report", "section", "temporary"]
+BufferRole = Literal["gradient", "residual", "state", "out", "report", "section", "previous", "temporary"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,12 +24,12 @@ class Buffer:
 
     `gradient` (read only; dtype f32, f16 or bf16, widened on load), `residual` and `state` (updated in place), `out`
     (f32), `report` (the scalars `finite`, bool as u8, and `cut`, u32), `section` (a part of the payload, see `section`;
-    the payload arrives zeroed), `temporary` (a part of the segment's workspace; a scalar has the empty shape). An
-    array of a `blocks` view has `numel` elements in memory where the role is gradient, residual or out; elements
-    beyond read as 0 and are not written.
+    the payload arrives zeroed), `previous` (a section of the payload that the last encode made), `temporary` (a part
+    of the segment's workspace; a scalar has the empty shape). An array of a `blocks` view has `numel` elements in
+    memory where the role is gradient, residual or out; elements beyond read as 0 and are not written.
 
     Names, by which the host hands memory in: `gradient`, `residual`, `state_<name>`, `out`, `finite`, `cut`, and
-    `payload` for all sections together.
+    `payload` and `previous` for all sections of one payload together.
     """
 
     name: str
@@ -135,17 +135,25 @@ class RecordField:
     ctype: str
 
 
+def payload_of(buffer: Buffer) -> str:
+    """The record's pointer to the payload that a section buffer is a part of: `payload` or `previous`."""
+    return "previous" if buffer.role == "previous" else "payload"
+
+
 KEY_FIELDS = ("seed", "owner", "step", "gradient_id", "base")
 """Philox key words, counter words and the element offset of a partition (numerics.md); unsigned 64-bit each."""
 
 
 def record_fields(plan: KernelPlan) -> tuple[RecordField, ...]:
-    """The segment record, in order: a pointer for every buffer outside the payload, `payload` itself (bytes), `numel`
-    and the plan's sizes (i64), its numbers (f64), the parameters (f32, i32, u32 or bool in the low bytes), the key."""
-    pointers = [RecordField(b.name, "pointer", b.dtype.name) for b in plan.buffers if b.role != "section"]
+    """The segment record, in order: a pointer for every buffer outside payloads, `payload` itself and, where it is
+    read, `previous` (bytes), `numel` and the plan's sizes (i64), its numbers (f64), the parameters (f32, i32, u32 or
+    bool in the low bytes), the key."""
+    pointers = [RecordField(b.name, "pointer", b.dtype.name) for b in plan.buffers if b.section is None]
+    previous = [RecordField("previous", "pointer", "u8")] if any(b.role == "previous" for b in plan.buffers) else []
     return (
         *pointers,
         RecordField("payload", "pointer", "u8"),
+        *previous,
         RecordField("numel", "size", "i64"),
         *(RecordField(name, "size", "i64") for name, _ in plan.sizes),
         *(RecordField(name, "size", "f64") for name, _ in plan.numbers),

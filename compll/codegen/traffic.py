@@ -126,8 +126,9 @@ class _Model:
     def floor(self) -> float:
         """Bytes that the function cannot avoid moving."""
         inputs = {"gradient": 1, "residual": 2, "state": 2, "out": 2 if self.plan.function == "decode_add" else 1}
-        own = sum(inputs.get(b.role, 0) * self._buffer_bytes(b) for b in self.plan.buffers if b.role != "section")
-        return own + self._extent(self.plan.layout.nbytes)
+        own = sum(inputs.get(b.role, 0) * self._buffer_bytes(b) for b in self.plan.buffers if b.section is None)
+        payloads = 2 if any(b.role == "previous" for b in self.plan.buffers) else 1
+        return own + payloads * self._extent(self.plan.layout.nbytes)
 
     def _elements(self, value: ir.Value) -> int:
         return self._extent(product(value.shape))
@@ -147,7 +148,7 @@ class _Model:
     def _buffer_bytes(self, buffer: Buffer) -> float:
         elements = self._extent(product(buffer.shape))
         in_memory = min(elements, self.numel) if buffer.role in ("gradient", "residual", "out") else elements
-        bits = buffer.dtype.bits if buffer.role == "section" else max(8, buffer.dtype.bits)
+        bits = max(8, buffer.dtype.bits) if buffer.section is None else buffer.dtype.bits
         return in_memory * bits / _BITS
 
     def _extent(self, size: Size) -> int:

@@ -15,7 +15,7 @@ from compll.codegen.verify_sinks import verify_sink
 from compll.diagnostics import InternalError
 from compll.dtypes import BOOL, F32, U32
 
-_INPUT_ROLES = ("gradient", "residual", "state", "field", "count", "out")
+_INPUT_ROLES = ("gradient", "residual", "state", "field", "previous", "count", "out")
 
 
 def verify(program: ir.Program) -> None:
@@ -149,8 +149,8 @@ def _ports(function: ir.Function, scope: Scope) -> None:
                 scope.expect(port.value, BOOL, ())
             case "cut" | "count":
                 scope.expect(port.value, U32, ())
-            case "gradient":
-                scope.fail(port.name, "`gradient` is no output")
+            case "gradient" | "previous":
+                scope.fail(port.name, f"`{port.role}` is no output")
             case "field" | "out":
                 pass
             case _:
@@ -163,8 +163,8 @@ def _fields(program: ir.Program, function: ir.Function, scope: Scope) -> None:
     encodes = function.name.startswith("encode")
     ports = function.outputs if encodes else function.inputs
     counts = {p.name: p.value.name for p in ports if p.role == "count"}
-    for port in ports:
-        if port.role == "field":
+    for port in (*ports, *(p for p in function.inputs if p.role == "previous")):
+        if port.role in ("field", "previous"):
             field = declared.get(port.name)
             if field is None:
                 scope.fail(port.name, "is no field of the payload")

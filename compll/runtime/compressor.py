@@ -12,6 +12,7 @@ from functools import cached_property
 import torch
 
 from compll.codegen import ir
+from compll.codegen.feedback_form import EAGER, LAZY
 from compll.diagnostics import CompllError
 from compll.dsl.parameters import parameter_values
 from compll.runtime.batch import Item, run_batch
@@ -22,7 +23,7 @@ from compll.runtime.devices.base import Device
 from compll.runtime.key import Key
 from compll.runtime.payload import Payload
 from compll.runtime.program import ANY_SHAPE, Program, SectionLayout, Sized, Values, reduces_inside
-from compll.runtime.state import State
+from compll.runtime.state import Previous, State
 
 BACKENDS = ("auto", "reference", "cpu", "emulator", "cuda")
 
@@ -110,9 +111,10 @@ class Compressor:
     def compile(self, grad: torch.Tensor) -> None:
         """Compile and load now what encode and decode of such a gradient need, and not at their first call."""
         compilation = self._sized(grad.shape, grad.dtype).compilation
-        unused = "encode" if self.feedback else "encode_with_feedback"
+        encoders = [f.name for f in compilation.program.functions if f.name.startswith("encode")]
+        unused = {*encoders} - {compilation.feedback_function if self.feedback else "encode"}
         for function in compilation.program.functions:
-            if function.name != unused:
+            if function.name not in unused:
                 self._program.function(self._device(grad), compilation, function.name)
 
     def __repr__(self) -> str:
@@ -131,7 +133,7 @@ class Compressor:
             if layout.initial is not None and sized.numel:
                 arrays = {f"state_{layout.name}": states[layout.name]}
                 run_batch(self._program, device, layout.initial, [Item(sized, arrays, key or Key())])
-        return State(residual=residual, states=states)
+        return State(residual=residual, states=states, previous=self._previous(sized, grad))
 
     def encode(
         self, grad: torch.Tensor, state: State | None = None, key: Key | None = None, out: torch.Tensor | None = None
@@ -186,18 +188,23 @@ class Compressor:
     ) -> list[Payload]:
         """`encode` of several gradients in as few launches as possible."""
         payloads: list[Payload] = []
-        items: list[Item] = []
+        items: dict[str, list[Item]] = {}
         for position, (grad, state, key) in enumerate(zip(grads, states, keys, strict=True)):
             check_dense(grad, "grad")
             sized = self._sized(grad.shape, grad.dtype)
+            self._settle(sized, grad, state)
             buffer = out_buffer(self.name, sized, grad, None if outs is None else outs[position])
             payload = new_payload(buffer, grad, key)
             payloads.append(payload)
             arrays = {**encode_arrays(sized, grad, payload), **self._state_arrays(sized, grad, state)}
-            items.append(Item(sized, arrays, key))
-        if items:
-            function = "encode_with_feedback" if self.feedback else "encode"
-            run_batch(self._program, self._device(grads[0]), function, items, threads=threads)
+            function = "encode" if not self.feedback else EAGER if state.previous is None else LAZY
+            items.setdefault(function, []).append(Item(sized, arrays, key))
+        for function, group in items.items():
+            run_batch(self._program, self._device(grads[0]), function, group, threads=threads)
+        for state, payload in zip(states, payloads, strict=True):
+            if self.feedback and state.previous is not None:
+                state.previous.payload.copy_(payload.buffer)
+                state.previous.fresh = True
         return payloads
 
     def decode_batch(
@@ -227,6 +234,26 @@ class Compressor:
 
     # --- helpers -----------------------------------------------------------------------------------------------------
 
+    def _settle(self, sized: Sized, grad: torch.Tensor, state: State) -> None:
+        """Bring a state into the form that this program and these parameters keep feedback in."""
+        if self.feedback and state.held is not None:
+            if state.previous is None or state.previous.values != self._values:
+                state.previous = self._previous(sized, grad) if state.residual is not None else None
+
+    def _previous(self, sized: Sized, grad: torch.Tensor) -> Previous | None:
+        """The second part of the residual, where the program's feedback has one and a zero payload says nothing."""
+        if not self.feedback or not sized.numel or sized.compilation.feedback_function != LAZY:
+            return None
+        payload = torch.zeros(sized.payload_nbytes, dtype=torch.uint8, device=grad.device)
+
+        def form(held: torch.Tensor, payload: torch.Tensor) -> None:
+            out = torch.empty_like(held)
+            arrays = {"residual": held.view(-1), "previous": payload, "out": out.view(-1)}
+            run_batch(self._program, self._device(held), "lazy_residual", [Item(sized, arrays, Key())])
+            held.copy_(out)
+
+        return Previous(payload=payload, form=form, values=self._values)
+
     def _decode_round(
         self,
         payloads: Sequence[Sequence[Payload | None]],
@@ -251,10 +278,12 @@ class Compressor:
     def _state_arrays(self, sized: Sized, grad: torch.Tensor, state: State) -> dict[str, torch.Tensor]:
         arrays = {}
         if self.feedback:
-            if state.residual is None:
+            if state.held is None:
                 raise CompllError(f"compressor `{self.name}` needs a state with a residual, got one without")
-            check_held(state.residual, grad.shape, torch.float32, "residual")
-            arrays["residual"] = state.residual.view(-1)
+            check_held(state.held, grad.shape, torch.float32, "residual")
+            arrays["residual"] = state.held.view(-1)
+            if state.previous is not None:
+                arrays["previous"] = state.previous.payload
         for layout in sized.states:
             if layout.name not in state.states:
                 raise CompllError(f"compressor `{self.name}` needs a state `{layout.name}`, got {sorted(state.states)}")

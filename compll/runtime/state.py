@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -11,15 +11,42 @@ import torch
 from compll.diagnostics import CompllError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class State:
-    """`residual` (f32, the gradient's shape; None without feedback) and the program's own states by name.
+@dataclass(slots=True, kw_only=True)
+class Previous:
+    """The other half of a residual that is formed on the fly: residual = what is held - decode(payload).
 
-    `encode` updates the tensors in place.
+    `form` does that in place: it makes of the tensor that is held, and of the payload, the residual. A payload of
+    zeros decodes to zeros, so that a residual as it is and a zero payload are a legal state.
     """
 
-    residual: torch.Tensor | None
-    states: dict[str, torch.Tensor]
+    payload: torch.Tensor
+    form: Callable[[torch.Tensor, torch.Tensor], None]
+    values: Mapping[str, float | int | bool]  # the parameters that the payload was made with
+    fresh: bool = False  # whether the payload says anything
+
+
+class State:
+    """`residual` (f32, the gradient's shape; None without feedback) and the program's own `states` by name.
+
+    `encode` updates the tensors in place. Where a program's decode is elementwise, encode leaves the residual in two
+    parts; reading `residual` joins them (one pass), and what is returned is the state's own tensor again.
+    """
+
+    def __init__(
+        self, *, residual: torch.Tensor | None, states: dict[str, torch.Tensor], previous: Previous | None = None
+    ) -> None:
+        self.held = residual
+        self.states = states
+        self.previous = previous
+
+    @property
+    def residual(self) -> torch.Tensor | None:
+        previous = self.previous
+        if previous is not None and previous.fresh and self.held is not None:
+            previous.form(self.held, previous.payload)
+            previous.payload.zero_()
+            previous.fresh = False
+        return self.held
 
     def tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
         """Every tensor under a name for messages: `residual`, `state velocity`."""
@@ -31,7 +58,9 @@ class State:
     def clone(self) -> State:
         """An independent copy."""
         residual = None if self.residual is None else self.residual.clone()
-        return State(residual=residual, states={name: tensor.clone() for name, tensor in self.states.items()})
+        states = {name: tensor.clone() for name, tensor in self.states.items()}
+        previous = self.previous and replace(self.previous, payload=self.previous.payload.clone())
+        return State(residual=residual, states=states, previous=previous)
 
     def copy_from(self, other: State) -> None:
         """Take over the values of a state of the same program and shape."""

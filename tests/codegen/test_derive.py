@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from compll.codegen import ir
+from compll.codegen.convert import storage
+from compll.codegen.interpret import to_view
 from compll.codegen.philox import KeyWords
 from tests.programs import ALGORITHMS, Interpreted
 
@@ -84,3 +86,36 @@ def test_repeated_indices_take_the_dense_way() -> None:
     program = Interpreted(text, gradient.shape)
     encoded = with_feedback(program, gradient, np.zeros_like(gradient))
     np.testing.assert_array_equal(encoded["residual", "residual"] + program.decode(encoded), gradient)
+
+
+@pytest.mark.parametrize("name", ["onebit", "terngrad", "linear", "efsignsgd", "tbq", "natural", "qsgd"])
+def test_lazy_feedback_sends_the_same_and_keeps_the_same(name: str) -> None:
+    program = interpreted(name, (1170,))
+    lazy = program.program.function("encode_with_lazy_feedback")
+    gradients = RANDOM.standard_normal((4, 1170)).astype(np.float32)
+    residual = np.zeros_like(to_view(program.program.gradient, gradients[0], program.environment))
+    fields = {
+        p.name: np.zeros(program.shape(p.value), storage(p.value.dtype)) for p in lazy.inputs if p.role == "previous"
+    }
+    acc = program.call("decode", {("field", n): f for n, f in fields.items()})["out", "out"]
+    for step, gradient in enumerate(gradients):
+        key = KeyWords(seed=1, owner=2, step=step, gradient_id=4)
+        view = to_view(program.program.gradient, gradient, program.environment)
+        inputs = {("gradient", "gradient"): view, ("residual", "residual"): residual}
+        eager = program.call("encode_with_feedback", inputs, key)
+        inputs["residual", "residual"] = acc
+        before = {("previous", n): f for n, f in fields.items()}
+        sent = program.call("encode_with_lazy_feedback", {**inputs, **before}, key)
+        fields = {n: f for (role, n), f in sent.items() if role == "field"}
+        for n, field in fields.items():
+            np.testing.assert_array_equal(field, eager["field", n])
+        acc, residual = sent["residual", "residual"], eager["residual", "residual"]
+        after = {("previous", n): f for n, f in fields.items()}
+        kept = program.call("lazy_residual", {("residual", "residual"): acc, **after})["out", "out"]
+        np.testing.assert_array_equal(kept, residual)
+
+
+@pytest.mark.parametrize("name", ["topk", "adtopk", "dgc", "randomk", "threelc"])
+def test_what_scatters_draws_or_counts_is_not_lazy(name: str) -> None:
+    program = interpreted(name, (9, 130)).program
+    assert "encode_with_lazy_feedback" not in [f.name for f in program.functions]

@@ -6,7 +6,7 @@ from compll.codegen import ir
 from compll.codegen.emit.expr import Level, constant, from_storage, storage_ctype, to_storage
 from compll.codegen.emit.names import Names
 from compll.codegen.emit.segment import Segment
-from compll.codegen.plan import Buffer, KernelPlan
+from compll.codegen.plan import Buffer, KernelPlan, payload_of
 from compll.diagnostics import InternalError
 from compll.dtypes import U32
 from compll.sizes import Size
@@ -45,7 +45,7 @@ class Memory:
         constant_ = "" if buffer.name in self._written else "const "
         if buffer.section is None:
             return f"{constant_}{storage_ctype(buffer.dtype)}* const {name} = {self.segment.field(buffer.name)};"
-        address = f"{self.segment.field('payload')} + {self.segment.size(buffer.section.offset)}"
+        address = f"{self.segment.field(payload_of(buffer))} + {self.segment.size(buffer.section.offset)}"
         if is_packed(buffer):
             return f"{constant_}uint8_t* const {name} = {address};"
         ctype = f"{constant_}compll::wire_{storage_ctype(buffer.dtype)}"
@@ -150,19 +150,22 @@ class Strip:
         if not source.shape:
             return self._memory.element(buffer, "0"), Level.UNIFORM
         if len(source.shape) < len(self._shape):
-            level = Level.ROW if self._rowwise else Level.ELEMENT
-            return self._memory.element(buffer, self.row()), level
+            if self._rowwise:
+                return self._memory.element(buffer, "row"), Level.ROW
+            if is_packed(buffer):
+                return self._memory.element(buffer, self.row()), Level.ELEMENT
+            return self._staged_element(buffer, by_row=True), Level.ELEMENT
         if is_packed(buffer) or self._memory.segment.is_padded(buffer):
-            return self._staged_element(buffer), Level.ELEMENT
+            return self._staged_element(buffer, by_row=False), Level.ELEMENT
         return self._memory.element(buffer, self.at), Level.ELEMENT
 
-    def _staged_element(self, buffer: Buffer) -> str:
+    def _staged_element(self, buffer: Buffer, by_row: bool) -> str:
         if buffer.name not in self._staged:
             name = self.names.fresh(f"{buffer.name}_strip")
             self._staged[buffer.name] = name
             ctype = "uint32_t" if is_packed(buffer) else storage_ctype(buffer.dtype)
             self.before.append(f"{ctype} {name}[compll::STRIP];")
-            self.before.append(self._fill(buffer, name))
+            self.before.append(self._spread(buffer, name) if by_row else self._fill(buffer, name))
         element = f"{self._staged[buffer.name]}[i]"
         if is_packed(buffer):
             return f"{element} != 0" if buffer.dtype.kind == "bool" else element
@@ -174,6 +177,10 @@ class Strip:
             return f"compll::unpack<{buffer.dtype.bits}>({pointer}, {self.origin}, count, {name});"
         numel = self._memory.segment.field("numel")
         return f"compll::load_padded({pointer}, {self.origin}, count, {numel}, {name});"
+
+    def _spread(self, buffer: Buffer, name: str) -> str:
+        columns = self._memory.segment.size(self._shape[-1])
+        return f"compll::spread_rows({self._memory.pointer(buffer)}, first, count, {columns}, {name});"
 
     def load_at(self, statement: ir.Statement, index: str) -> tuple[str, Level]:
         source = _source(statement)

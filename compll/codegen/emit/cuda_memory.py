@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from compll.codegen import ir
 from compll.codegen.emit.expr import compute_ctype, from_storage, storage_ctype, to_storage
 from compll.codegen.emit.names import identifier
-from compll.codegen.plan import Buffer, KernelPlan
+from compll.codegen.plan import Buffer, KernelPlan, payload_of
 from compll.diagnostics import InternalError
 from compll.dtypes import BOOL, F32, I64, U32, DType
 from compll.sizes import Apply, Num, Size, Var

@@ -41,8 +41,11 @@ class ReferenceFunction:
         environment = size_environment(program, segment.environment)
         parameters: dict[str, ir.Scalar] = {p.name: environment[p.name] for p in program.parameters}
         results = run(self.function, self._inputs(segment, environment), environment, parameters, segment.key)
+        cuts = [array for (role, _), array in results.items() if role == "cut"]
+        if cuts:
+            _write(segment.arrays["cut"], np.sum(cuts, dtype=np.uint32))
         for (role, name), array in results.items():
-            if role not in ("field", "count"):
+            if role not in ("field", "count", "cut"):
                 target = segment.arrays[_array_name(role, name)]
                 dense = role in ("residual", "out")
                 _write(target, from_view(array, environment) if dense else array)
