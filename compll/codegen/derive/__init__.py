@@ -28,7 +28,8 @@ def derive(program: ir.Program) -> ir.Program:
     if decode is not None:
         derived.append(decode_add(decode, distinct_fields(encode)))
         if is_elementwise(decode) and not any(field.ascending for field in program.fields):
-            derived += [with_lazy_feedback(encode, decode), lazy_residual(encode, decode)]
+            padded = program.gradient.kind == "blocks"
+            derived += [form(encode, decode, padded=padded) for form in (with_lazy_feedback, lazy_residual)]
     return replace(program, functions=(*derived, *(f for f in program.functions if f.name != "encode")))
 
 

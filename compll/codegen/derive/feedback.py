@@ -12,6 +12,8 @@ from dataclasses import replace
 from compll.codegen import ir
 from compll.codegen.derive.parts import Names, Operations, elementwise, inlined, load_gradient
 from compll.codegen.derive.scatters import is_distinct, last_scatter, onto
+from compll.dtypes import BOOL, F32, U32
+from compll.sizes import Var
 
 
 def sanitised(encode: ir.Function) -> ir.Function:
@@ -84,12 +86,15 @@ def is_elementwise(decode: ir.Function) -> bool:
     return writes and not any(port.role == "count" or port.value.count for port in decode.inputs)
 
 
-def with_lazy_feedback(encode: ir.Function, decode: ir.Function) -> ir.Function:
-    """`residual` holds acc, in and out; the ports `previous` are the fields that the step before sent."""
+def with_lazy_feedback(encode: ir.Function, decode: ir.Function, *, padded: bool) -> ir.Function:
+    """`residual` holds acc, in and out; the ports `previous` are the fields that the step before sent.
+
+    `padded` says that the view's last block may reach beyond the gradient.
+    """
     names = Names(encode)
     acc = encode.inputs[0].value
     raw, old, last = names.value("gradient", acc), names.value("residual", acc), names.value("last_acc", acc)
-    ports, before = _formed(names, decode, last, old)
+    ports, before = _formed(names, decode, last, old, padded=padded)
     prologue, finite = load_gradient(names, acc, raw, old)
     return replace(
         encode,
@@ -109,12 +114,12 @@ def with_lazy_feedback(encode: ir.Function, decode: ir.Function) -> ir.Function:
     )
 
 
-def lazy_residual(encode: ir.Function, decode: ir.Function) -> ir.Function:
+def lazy_residual(encode: ir.Function, decode: ir.Function, *, padded: bool) -> ir.Function:
     """The residual that lazy feedback keeps, as a dense array: out = acc - decode(previous payload)."""
     names = Names(decode)
     seen = encode.inputs[0].value
     last, residual = names.value("last_acc", seen), names.value("residual", seen)
-    ports, operations = _formed(names, decode, last, residual)
+    ports, operations = _formed(names, decode, last, residual, padded=padded)
     return ir.Function(
         name="lazy_residual",
         inputs=(ir.Port(role="residual", name="residual", value=last), *ports),
@@ -124,7 +129,7 @@ def lazy_residual(encode: ir.Function, decode: ir.Function) -> ir.Function:
 
 
 def _formed(
-    names: Names, decode: ir.Function, last: ir.Value, residual: ir.Value
+    names: Names, decode: ir.Function, last: ir.Value, residual: ir.Value, *, padded: bool
 ) -> tuple[tuple[ir.Port, ...], Operations]:
     """Ports for the previous payload, and residual = last - decode(previous)."""
     ports = tuple(
@@ -132,4 +137,19 @@ def _formed(
     )
     mapping = {old.value.name: new.value.name for old, new in zip(decode.inputs, ports, strict=True)}
     operations, decoded = inlined(names, decode, mapping)
-    return ports, (*operations, elementwise("sub", last, decoded, residual))
+    return ports, (*operations, _difference(last, decoded, residual, padded=padded))
+
+
+def _difference(last: ir.Value, decoded: ir.Value, residual: ir.Value, *, padded: bool) -> ir.Sweep:
+    """residual = last - decoded; 0 in the padding of the last block, whatever its codes say."""
+    sweep = elementwise("sub", last, decoded, residual)
+    if not padded:
+        return sweep
+    mask = (
+        ir.Statement(name="i", dtype=U32, opcode="position", attributes=(("axis", "flat"),)),
+        ir.Statement(name="numel", dtype=U32, opcode="size", attributes=(("value", Var("numel")),)),
+        ir.Statement(name="inside", dtype=BOOL, opcode="lt", args=("i", "numel")),
+        ir.Statement(name="zero", dtype=F32, opcode="const", attributes=(("value", 0.0),)),
+        ir.Statement(name="kept", dtype=F32, opcode="select", args=("inside", "c", "zero")),
+    )
+    return replace(sweep, body=(*sweep.body, *mask), sinks=(ir.Write(result=residual, value="kept"),))
