@@ -14,7 +14,7 @@ from compll.sizes import Size
 #: What the surrounding text of a kernel calls its own things.
 RESERVED = (
     "segment", "threads", "team", "worker", "begin", "end", "chunk", "stop", "first", "count", "i", "j", "row",
-    "length", "rows", "origin", "row_of", "column_of",
+    "length", "rows", "origin", "run", "run_end",
 )  # fmt: skip
 
 
@@ -107,12 +107,13 @@ class Strip:
     """The `Spelling` inside a sweep over strips. `before` fills up with lines that stage what no element reads alone.
 
     `rowwise`: the strip lies in row `row` and `origin` = row * length + first. Otherwise a strip of a matrix may cross
-    rows.
+    rows; where anything asks for the row (`by_runs`), the strip is walked in runs that do not.
     """
 
     def __init__(self, memory: Memory, shape: tuple[Size, ...], rowwise: bool, names: Names):
         self.before: list[str] = []
         self.names = names
+        self.by_runs = False
         self._memory = memory
         self._shape = shape
         self._rowwise = rowwise
@@ -129,18 +130,13 @@ class Strip:
         """The own flat position."""
         return f"{self.origin} + i" if self._shape else "0"
 
-    def row(self) -> str:
-        if self._rowwise:
-            return "row"
-        self._stage_rows()
-        return "row_of[i]"
+    @property
+    def columns(self) -> str:
+        return self._memory.segment.size(self._shape[-1]) if self._shape else "1"
 
-    def _stage_rows(self) -> None:
-        if "rows" not in self._staged:
-            self._staged["rows"] = ""
-            columns = self._memory.segment.size(self._shape[-1])
-            self.before.append("int64_t row_of[compll::STRIP], column_of[compll::STRIP];")
-            self.before.append(f"compll::rows_and_columns(first, count, {columns}, row_of, column_of);")
+    def row(self) -> str:
+        self.by_runs = not self._rowwise
+        return "row"
 
     # --- Spelling -----------------------------------------------------------------------------------------------------
 
@@ -150,22 +146,18 @@ class Strip:
         if not source.shape:
             return self._memory.element(buffer, "0"), Level.UNIFORM
         if len(source.shape) < len(self._shape):
-            if self._rowwise:
-                return self._memory.element(buffer, "row"), Level.ROW
-            if is_packed(buffer):
-                return self._memory.element(buffer, self.row()), Level.ELEMENT
-            return self._staged_element(buffer, by_row=True), Level.ELEMENT
+            return self._memory.element(buffer, self.row()), Level.ROW
         if is_packed(buffer) or self._memory.segment.is_padded(buffer):
-            return self._staged_element(buffer, by_row=False), Level.ELEMENT
+            return self._staged_element(buffer), Level.ELEMENT
         return self._memory.element(buffer, self.at), Level.ELEMENT
 
-    def _staged_element(self, buffer: Buffer, by_row: bool) -> str:
+    def _staged_element(self, buffer: Buffer) -> str:
         if buffer.name not in self._staged:
             name = self.names.fresh(f"{buffer.name}_strip")
             self._staged[buffer.name] = name
             ctype = "uint32_t" if is_packed(buffer) else storage_ctype(buffer.dtype)
             self.before.append(f"{ctype} {name}[compll::STRIP];")
-            self.before.append(self._spread(buffer, name) if by_row else self._fill(buffer, name))
+            self.before.append(self._fill(buffer, name))
         element = f"{self._staged[buffer.name]}[i]"
         if is_packed(buffer):
             return f"{element} != 0" if buffer.dtype.kind == "bool" else element
@@ -178,10 +170,6 @@ class Strip:
         numel = self._memory.segment.field("numel")
         return f"compll::load_padded({pointer}, {self.origin}, count, {numel}, {name});"
 
-    def _spread(self, buffer: Buffer, name: str) -> str:
-        columns = self._memory.segment.size(self._shape[-1])
-        return f"compll::spread_rows({self._memory.pointer(buffer)}, first, count, {columns}, {name});"
-
     def load_at(self, statement: ir.Statement, index: str) -> tuple[str, Level]:
         source = _source(statement)
         buffer = self._memory.buffer(source)
@@ -189,7 +177,7 @@ class Strip:
         at, level = index, Level.UNIFORM
         if len(source.shape) == 2:
             at = f"{self.row()} * {self._memory.segment.size(source.shape[1])} + {index}"
-            level = Level.ROW if self._rowwise else Level.ELEMENT
+            level = Level.ROW
         if self._memory.segment.is_padded(buffer):
             inside += f" && compll::inside({at}, {self._memory.segment.field('numel')})"
         return f"{inside} ? {self._memory.element(buffer, at)} : {constant(0, source.dtype)}", level
@@ -239,9 +227,8 @@ class Strip:
         if axis == "column" and self._rowwise:
             return "uint32_t(first) + uint32_t(i)", Level.ELEMENT
         if axis == "column":
-            self._stage_rows()
-            return "uint32_t(column_of[i])", Level.ELEMENT
-        return f"uint32_t({self.row()})", Level.ROW if self._rowwise else Level.ELEMENT
+            return f"uint32_t(first - {self.row()} * {self.columns}) + uint32_t(i)", Level.ELEMENT
+        return f"uint32_t({self.row()})", Level.ROW
 
     def parameter(self, name: str) -> str:
         return self._memory.segment.field(name)

@@ -27,6 +27,7 @@ class Places:
     chunk: list[str] = field(default_factory=list)  # each chunk, before its strips
     arrays: list[str] = field(default_factory=list)  # each strip: its local arrays
     element: list[str] = field(default_factory=list)  # each position, after the body
+    run: list[str] = field(default_factory=list)  # each run of positions, after it; `row` is known
     strip: list[str] = field(default_factory=list)  # each strip, after its positions
     chunk_end: list[str] = field(default_factory=list)
     finish: list[str] = field(default_factory=list)  # each row, at its end
@@ -148,10 +149,10 @@ class SinkPrinter:
         self._places.chunk.append(f"compll::Lanes<{ctype}> {lanes}({combine});")
         self._places.strip.append(f"{lanes}.add({self.array(sink.value)}, count, first);")
         self._places.chunk_end.append(f"{fold}.put(chunk, {lanes});")
-        self._places.finish.append(f"const auto {fold}_total = {fold}.total();")
-        members = {"moments": (".mean", ".m2"), "argmin": (".position()",), "argmax": (".position()",)}
-        for result, member in zip(sink.results, members.get(sink.combine.kind, ("",))):
-            line = self._memory.store(self._memory.buffer(result), self._row_index(), f"{fold}_total{member}")
+        self._places.finish.append(f"const auto {fold}_result = {fold}.result();")
+        members = (".mean", ".m2") if sink.combine.kind == "moments" else ("",)
+        for result, member in zip(sink.results, members):
+            line = self._memory.store(self._memory.buffer(result), self._row_index(), f"{fold}_result{member}")
             self._places.finish.append(line)
 
     def _scan(self, sink: ir.Scan) -> None:
@@ -235,8 +236,8 @@ class SinkPrinter:
         condition = f"compll::inside({index}[i], {extent})"
         if self._memory.segment.is_padded(buffer):
             condition += f" && compll::inside({at}, {self._memory.segment.field('numel')})"
-        self._places.strip += [
-            "for (int i = 0; i < count; i++) {",
+        self._places.run += [
+            "for (int i = run; i < run_end; i++) {",
             f"    if ({condition}) {self._memory.store(buffer, at, f'{value}[i]')}",
             "}",
         ]

@@ -39,9 +39,8 @@ class InnerView:
     team: str
     captures: str
     rowwise: bool
-    row_lines: tuple[str, ...]
-    staging: tuple[str, ...]
-    element: tuple[str, ...]
+    row_lines: tuple[str, ...]  # once a row, of a rowwise sweep
+    strip: str  # the evaluation of one strip
     places: Places
 
 
@@ -76,9 +75,20 @@ class FunctorView:
     call: str
     captures: str
     parameters: str
+    strip: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StripView:
+    """What `cpu/evaluate.cpp.j2` places: the body over one strip, in runs inside rows where `runs` says so."""
+
     rowwise: bool
+    runs: bool
+    columns: str
     staging: tuple[str, ...]
+    row_lines: tuple[str, ...]
     element: tuple[str, ...]
+    run: tuple[str, ...]
 
 
 def print_sweep(plan: KernelPlan, segment: Segment, kernel: Kernel, sweep: ir.Sweep) -> str:
@@ -108,7 +118,11 @@ class _SweepPrinter:
         self._print_sinks()
         inner = InnerView(
             team=self._team, captures=self._captures(), rowwise=self._rowwise,
-            row_lines=self._at_level(Level.ROW), staging=tuple(self._strip.before), element=self._at_level(Level.ELEMENT), places=self._places,
+            row_lines=self._at_level(Level.ROW) if self._rowwise else (), places=self._places,
+            strip=self._evaluate(
+                self._strip, tuple(self._lines.values()), (*self._places.arrays,), (*self._places.element,),
+                (*self._places.run,),
+            ),
         )  # fmt: skip
         view = SweepView(
             name=self._name, struct=self._segment.struct, comment=self._sweep.origin,
@@ -123,6 +137,18 @@ class _SweepPrinter:
     @property
     def _team(self) -> str:
         return "team" if self._rowwise else "threads"
+
+    def _evaluate(
+        self, strip: Strip, lines: tuple[Line, ...], arrays: tuple[str, ...], stores: tuple[str, ...],
+        run: tuple[str, ...],
+    ) -> str:  # fmt: skip
+        """The text that evaluates `lines` over one strip and stores results at every position."""
+        view = StripView(
+            rowwise=self._rowwise, runs=strip.by_runs, columns=strip.columns, staging=(*strip.before, *arrays),
+            row_lines=() if self._rowwise else tuple(x.declaration for x in lines if x.level == Level.ROW),
+            element=(*(x.declaration for x in lines if x.level == Level.ELEMENT), *stores), run=run,
+        )  # fmt: skip
+        return render("cpu/evaluate.cpp.j2", view).rstrip()
 
     def _captures(self) -> str:
         """Values are captured by value, so that loops keep them in registers; the sinks' objects by reference."""
@@ -235,15 +261,15 @@ class _SweepPrinter:
     def _functor(self, call: str, names: tuple[str, ...], body: ir.Body, known: dict[str, Line]) -> list[str]:
         scope = self._memory.names.child()
         strip = Strip(self._memory, self._sweep.shape, self._rowwise, scope)
-        outside = {name: line for name, line in self._lines.items() if line.level != Level.ELEMENT}
+        hoisted = (Level.UNIFORM, Level.ROW) if self._rowwise else (Level.UNIFORM,)
+        outside = {name: line for name, line in self._lines.items() if line.level in hoisted}
         lines = body_lines(slice_body(body, names), strip, scope, {**outside, **known})
-        own = [line for name, line in lines.items() if name not in outside]
+        own = tuple(line for name, line in lines.items() if name not in outside)
         outputs = tuple(scope.fresh(f"{name}_out") for name in names)
+        stores = tuple(f"{o}[i] = {lines[n].name};" for n, o in zip(names, outputs))
         view = FunctorView(
-            call=call, captures=self._captures(), rowwise=self._rowwise, staging=tuple(strip.before),
+            call=call, captures=self._captures(), strip=self._evaluate(strip, own, (), stores, ()),
             parameters="".join(f", {compute_ctype(self._dtypes[n])}* {o}" for n, o in zip(names, outputs)),
-            element=(*(line.declaration for line in own),
-                     *(f"{o}[i] = {lines[n].name};" for n, o in zip(names, outputs))),
         )  # fmt: skip
         return render("cpu/functor.cpp.j2", view).splitlines()
 

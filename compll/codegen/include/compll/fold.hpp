@@ -9,7 +9,7 @@
 
 namespace compll {
 
-// --- what is combined: Value comes from the body, State is a partial result -------------------------------------------
+// --- what is combined: Value comes from the body, State is a partial result, Result is what is stored -------------------
 
 template <class T>
 struct Add {
@@ -21,31 +21,50 @@ struct Add {
         if constexpr (std::is_same_v<T, int32_t> || std::is_same_v<T, int64_t>) return wrap_add(a, b);
         return T(a + b);
     }
+    T result(T total) const { return total; }
+};
+
+// Minimum and maximum of integers; floats have their own below.
+template <class T, bool LARGEST>
+struct Limit {
+    using Value = T;
+    using State = T;
+    T identity() const { return LARGEST ? std::numeric_limits<T>::lowest() : std::numeric_limits<T>::max(); }
+    T lift(T x, int64_t) const { return x; }
+    T combine(T a, T b) const { return LARGEST ? maximum(a, b) : minimum(a, b); }
+    T result(T total) const { return total; }
+};
+
+// f32 by way of integers that compare as floats do (-0 < +0), a NaN being the extreme: one instruction to combine.
+template <bool LARGEST>
+struct Limit<float, LARGEST> {
+    using Value = float;
+    using State = int32_t;
+    static constexpr int32_t HIGHEST = 0x7fffffff;
+    static int32_t order(float x) {
+        const int32_t b = int32_t(raw_bits(x));
+        return b ^ ((b >> 31) & HIGHEST);
+    }
+    int32_t identity() const { return order(LARGEST ? -infinity_f32() : infinity_f32()); }
+    int32_t lift(float x, int64_t) const { return x == x ? order(x) : LARGEST ? HIGHEST : -HIGHEST - 1; }
+    int32_t combine(int32_t a, int32_t b) const { return LARGEST ? maximum(a, b) : minimum(a, b); }
+    float result(int32_t total) const { return from_bits(uint32_t(total ^ ((total >> 31) & HIGHEST))); }
+};
+
+template <bool LARGEST>
+struct Limit<double, LARGEST> {
+    using Value = double;
+    using State = double;
+    double identity() const { return LARGEST ? -infinity_f64() : infinity_f64(); }
+    double lift(double x, int64_t) const { return x; }
+    double combine(double a, double b) const { return LARGEST ? maximum(a, b) : minimum(a, b); }
+    double result(double total) const { return total; }
 };
 
 template <class T>
-struct Min {
-    using Value = T;
-    using State = T;
-    T identity() const {
-        using Limits = std::numeric_limits<T>;
-        return Limits::has_infinity ? Limits::infinity() : Limits::max();
-    }
-    T lift(T x, int64_t) const { return x; }
-    T combine(T a, T b) const { return minimum(a, b); }
-};
-
+using Min = Limit<T, false>;
 template <class T>
-struct Max {
-    using Value = T;
-    using State = T;
-    T identity() const {
-        using Limits = std::numeric_limits<T>;
-        return Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
-    }
-    T lift(T x, int64_t) const { return x; }
-    T combine(T a, T b) const { return maximum(a, b); }
-};
+using Max = Limit<T, true>;
 
 struct And {
     using Value = bool;
@@ -53,6 +72,7 @@ struct And {
     bool identity() const { return true; }
     bool lift(bool x, int64_t) const { return x; }
     bool combine(bool a, bool b) const { return a & b; }
+    bool result(bool total) const { return total; }
 };
 
 struct Or {
@@ -61,6 +81,7 @@ struct Or {
     bool identity() const { return false; }
     bool lift(bool x, int64_t) const { return x; }
     bool combine(bool a, bool b) const { return a | b; }
+    bool result(bool total) const { return total; }
 };
 
 // The lowest position of the largest (or smallest) value, NaN being the extreme; 0 of nothing.
@@ -70,7 +91,6 @@ struct Extreme {
     struct State {
         Order order;
         uint32_t at;
-        uint32_t position() const { return at == 0xffffffffu ? 0u : at; }
     };
     using Value = T;
     State identity() const { return {0, 0xffffffffu}; }
@@ -82,6 +102,7 @@ struct Extreme {
         const bool right = b.order > a.order || (b.order == a.order && b.at < a.at);
         return right ? b : a;
     }
+    uint32_t result(const State& total) const { return total.at == 0xffffffffu ? 0u : total.at; }
 };
 
 // Mean and sum of squared deviations in f64 (Chan, Golub, LeVeque).
@@ -101,6 +122,7 @@ struct Moments {
         const double t = b.n / n;
         return {n, a.mean + delta * t, (a.m2 + b.m2) + (delta * delta) * (a.n * t)};
     }
+    State result(const State& total) const { return total; }
 };
 
 // --- the tree ----------------------------------------------------------------------------------------------------------
@@ -170,33 +192,33 @@ class Lanes<Moments> {
 template <class C>
 class Fold {
   public:
-    Fold(int64_t length, const C& c) : c_(c), chunks_((length + CHUNK - 1) / CHUNK), result_(chunks_) {}
+    Fold(int64_t length, const C& c) : c_(c), chunks_((length + CHUNK - 1) / CHUNK), part_(chunks_) {}
 
-    void put(int64_t first, Lanes<C>& lanes) { result_[first / CHUNK] = lanes.total(); }
+    void put(int64_t first, Lanes<C>& lanes) { part_[first / CHUNK] = lanes.total(); }
 
-    typename C::State total() {
+    auto result() {
         int64_t left = chunks_;
         while (left > 1) {
             const int64_t above = (left + CHUNK - 1) / CHUNK;
             for (int64_t chunk = 0; chunk < above; chunk++) {
-                result_[chunk] = fold_chunk(chunk * CHUNK, std::min((chunk + 1) * CHUNK, left));
+                part_[chunk] = fold_chunk(chunk * CHUNK, std::min((chunk + 1) * CHUNK, left));
             }
             left = above;
         }
-        return left == 0 ? c_.identity() : result_[0];
+        return c_.result(left == 0 ? c_.identity() : part_[0]);
     }
 
   private:
     typename C::State fold_chunk(int64_t first, int64_t end) {
         typename C::State lane[STRIP];
         for (int i = 0; i < STRIP; i++) lane[i] = c_.identity();
-        for (int64_t j = first; j < end; j++) lane[j % STRIP] = c_.combine(lane[j % STRIP], result_[j]);
+        for (int64_t j = first; j < end; j++) lane[j % STRIP] = c_.combine(lane[j % STRIP], part_[j]);
         return fold_lanes(c_, lane);
     }
 
     C c_;
     int64_t chunks_;
-    Scratch<typename C::State> result_;
+    Scratch<typename C::State> part_;
 };
 
 }  // namespace compll

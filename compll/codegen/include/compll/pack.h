@@ -33,6 +33,31 @@ COMPLL_FN uint64_t unpack_bytes(uint64_t packed) {
     return x;
 }
 
+// Four codes of 9 to 16 bits, one per half word of `codes`, squeezed into the low 4 WIDTH bits.
+template <int WIDTH>
+COMPLL_FN uint64_t pack_halves(uint64_t codes) {
+    static_assert(WIDTH > 8 && WIDTH <= 16, "one code per half word");
+    uint64_t x = codes;
+    if (WIDTH < 16) {
+        x = (x | x >> (16 - WIDTH)) & uint64_t{0x0000000100000001u} * ((uint64_t{1} << 2 * WIDTH) - 1u);
+        x = (x | x >> (32 - 2 * WIDTH)) & ((uint64_t{1} << (4 * WIDTH & 63)) - 1u);
+    }
+    return x;
+}
+
+// The inverse; bits from 4 WIDTH on are ignored.
+template <int WIDTH>
+COMPLL_FN uint64_t unpack_halves(uint64_t packed) {
+    static_assert(WIDTH > 8 && WIDTH <= 16, "one code per half word");
+    uint64_t x = packed;
+    if (WIDTH < 16) {
+        x &= (uint64_t{1} << (4 * WIDTH & 63)) - 1u;
+        x = (x | x << (32 - 2 * WIDTH)) & uint64_t{0x0000000100000001u} * ((uint64_t{1} << 2 * WIDTH) - 1u);
+        x = (x | x << (16 - WIDTH)) & uint64_t{0x0001000100010001u} * ((1u << WIDTH) - 1u);
+    }
+    return x;
+}
+
 // Code `index` of a section; reads only bytes that hold it.
 template <int WIDTH>
 COMPLL_FN uint32_t unpack_at(const uint8_t* section, int64_t index) {

@@ -38,7 +38,7 @@ class Scan {
         }
     }
 
-    State at(int64_t i) const { return c_.combine(total_[i / CHUNK], inside_[i]); }
+    auto at(int64_t i) const { return c_.result(c_.combine(total_[i / CHUNK], inside_[i])); }
 
   private:
     C c_;

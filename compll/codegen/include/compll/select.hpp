@@ -25,20 +25,19 @@ K lowest_key() {
     return Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
 }
 
-// The `rank`-th largest of `count` keys (1-based), never NaN; the lowest key where there are fewer.
-template <class K>
-K threshold_of(K* keys, int64_t count, int64_t rank) {
+// The `rank`-th largest of `count` keys (1-based), never NaN; the lowest key where there are fewer. Reorders `orders`.
+template <class K, class Order>
+K threshold_of(Order* orders, int64_t count, int64_t rank) {
     if (rank > count) return lowest_key<K>();
-    const auto above = [](K a, K b) { return order_key(a) > order_key(b); };
-    std::nth_element(keys, keys + rank - 1, keys + count, above);
-    const K key = keys[rank - 1];
+    std::nth_element(orders, orders + rank - 1, orders + count, std::greater<Order>());
+    const K key = key_of_order<K>(orders[rank - 1]);
     return key == key ? key : std::numeric_limits<K>::infinity();
 }
 
-// How many of a sample must reach the threshold so that k of the whole almost certainly do.
-inline int64_t sample_rank(int64_t sampled, int64_t length, int64_t k) {
+// How many of a sample must reach the threshold so that k of the whole do, but for chances of a few sigma.
+inline int64_t sample_rank(int64_t sampled, int64_t length, int64_t k, double sigmas, int64_t least) {
     const double expected = double(k) * double(sampled) / double(length);
-    return int64_t(expected + 4.0 * std::sqrt(expected)) + 8;
+    return int64_t(expected + sigmas * std::sqrt(expected)) + least;
 }
 
 template <class K, class... V>
@@ -59,7 +58,9 @@ class Top {
         for (int64_t j = 0; j < sampled_; j += GROUP) {
             // Hashed places inside the strides, so that no period of the data is met.
             const uint64_t hash = (uint64_t(j) * 0x9e3779b97f4a7c15u) >> 32;
-            keys(j / GROUP * stride + int64_t(hash % uint64_t(stride - GROUP + 1)), GROUP, sample_.get() + j);
+            K group[STRIP];
+            keys(j / GROUP * stride + int64_t(hash % uint64_t(stride - GROUP + 1)), GROUP, group);
+            for (int i = 0; i < GROUP; i++) sample_[j + i] = order_key(group[i]);
         }
         lower_threshold(1);
     }
@@ -111,8 +112,8 @@ class Top {
     };
 
     void lower_threshold(int64_t factor) {
-        rank_ = factor == 1 ? sample_rank(sampled_, length_, k_) : rank_ * factor;
-        threshold_ = threshold_of(sample_.get(), sampled_, rank_);
+        rank_ = factor == 1 ? sample_rank(sampled_, length_, k_, 4.0, 8) : rank_ * factor;
+        threshold_ = threshold_of<K>(sample_.get(), sampled_, rank_);
     }
 
     template <class Again>
@@ -135,17 +136,17 @@ class Top {
         const K* keys = list_.template values<0>();
         Scratch<int64_t> slots(length_);
         sampled_ = std::min<int64_t>(length_ / 16, 1024);
-        rank_ = sampled_ < 32 ? sampled_ + 1 : sample_rank(sampled_, length_, k_);
+        rank_ = sampled_ < 32 ? sampled_ + 1 : sample_rank(sampled_, length_, k_, 2.0, 3);
         int64_t candidates = 0;
         do {
-            for (int64_t j = 0; j < sampled_; j++) sample_[j] = keys[j * (length_ / sampled_)];
-            threshold_ = threshold_of(sample_.get(), sampled_, rank_);
+            for (int64_t j = 0; j < sampled_; j++) sample_[j] = order_key(keys[j * (length_ / sampled_)]);
+            threshold_ = threshold_of<K>(sample_.get(), sampled_, rank_);
             candidates = 0;
             for (int64_t first = 0; first < length_; first += STRIP) {
                 uint64_t mask = mask_not_below(keys + first, strip_count(first, length_), threshold_);
                 for (; mask != 0; mask &= mask - 1u) slots[candidates++] = first + __builtin_ctzll(mask);
             }
-            rank_ *= 8;
+            rank_ *= 8;  // a miss costs little here
         } while (candidates < k_);
         choose(candidates, [&](int64_t j) { return slots[j]; });
     }
@@ -178,7 +179,7 @@ class Top {
     Order kth_ = 0;
     Scratch<int64_t> chosen_;
     Scratch<Ties> ties_;
-    Scratch<K> sample_;
+    Scratch<Order> sample_;
     Lists<K, V...> list_;
 };
 

@@ -20,55 +20,75 @@ typedef uint8_t wire_uint8_t;
 
 // --- packed sections ---------------------------------------------------------------------------------------------------
 
+// 64 codes between one per element of `codes` and the 8 WIDTH bytes at `packed`, which has room for 8 bytes more.
+template <int WIDTH>
+inline void pack_strip(const uint32_t* codes, uint8_t* packed) {
+    if constexpr (WIDTH <= 8) {
+        uint8_t narrow[STRIP];
+        uint64_t words[8];
+        for (int i = 0; i < STRIP; i++) narrow[i] = uint8_t(codes[i] & ((1u << WIDTH) - 1u));
+        std::memcpy(words, narrow, sizeof narrow);
+        for (int j = 0; j < 8; j++) words[j] = pack_bytes<WIDTH>(words[j]);
+        for (int j = 0; j < 8; j++) std::memcpy(packed + j * WIDTH, &words[j], 8);
+    } else {
+        uint16_t narrow[STRIP];
+        uint64_t words[16];
+        for (int i = 0; i < STRIP; i++) narrow[i] = uint16_t(codes[i] & ((1u << WIDTH) - 1u));
+        std::memcpy(words, narrow, sizeof narrow);
+        for (int j = 0; j < 16; j++) words[j] = pack_halves<WIDTH>(words[j]);
+        for (int j = 0; j < 8; j++) {
+            const unsigned __int128 eight = words[2 * j] | (unsigned __int128)(words[2 * j + 1]) << 4 * WIDTH;
+            std::memcpy(packed + j * WIDTH, &eight, WIDTH);
+        }
+    }
+}
+
+template <int WIDTH>
+inline void unpack_strip(const uint8_t* packed, uint32_t* codes) {
+    if constexpr (WIDTH <= 8) {
+        uint8_t narrow[STRIP];
+        uint64_t words[8];
+        for (int j = 0; j < 8; j++) std::memcpy(&words[j], packed + j * WIDTH, 8);
+        for (int j = 0; j < 8; j++) words[j] = unpack_bytes<WIDTH>(words[j]);
+        std::memcpy(narrow, words, sizeof narrow);
+        for (int i = 0; i < STRIP; i++) codes[i] = narrow[i];
+    } else {
+        uint16_t narrow[STRIP];
+        uint64_t words[16];
+        for (int j = 0; j < 8; j++) {
+            unsigned __int128 eight = 0;
+            std::memcpy(&eight, packed + j * WIDTH, WIDTH);
+            words[2 * j] = uint64_t(eight);
+            words[2 * j + 1] = uint64_t(eight >> 4 * WIDTH);
+        }
+        for (int j = 0; j < 16; j++) words[j] = unpack_halves<WIDTH>(words[j]);
+        std::memcpy(narrow, words, sizeof narrow);
+        for (int i = 0; i < STRIP; i++) codes[i] = narrow[i];
+    }
+}
+
 // `count` codes from element `first` of a section of width WIDTH.
 template <int WIDTH>
 inline void unpack(const uint8_t* section, int64_t first, int count, uint32_t* codes) {
-    if (WIDTH > 8 || first % 8 != 0 || count != STRIP) {
+    if (first % 8 != 0 || count != STRIP) {
         for (int i = 0; i < count; i++) codes[i] = unpack_at<WIDTH>(section, first + i);
         return;
     }
-    constexpr int NARROW = WIDTH > 8 ? 8 : WIDTH;
-    uint8_t packed[8 * NARROW + 8];
-    std::memcpy(packed, section + first / 8 * NARROW, 8 * NARROW);
-    uint64_t words[8];
-    for (int j = 0; j < 8; j++) std::memcpy(&words[j], packed + j * NARROW, 8);
-    for (int j = 0; j < 8; j++) words[j] = unpack_bytes<NARROW>(words[j]);
-    uint8_t narrow[STRIP];
-    std::memcpy(narrow, words, STRIP);
-    for (int i = 0; i < STRIP; i++) codes[i] = narrow[i];
-}
-
-// Eight codes of more than 8 bits, as their WIDTH bytes in two words.
-template <int WIDTH>
-inline unsigned __int128 pack_wide(const uint32_t* codes) {
-    unsigned __int128 packed = 0;
-    for (int i = 0; i < 8; i++) packed |= (unsigned __int128)(codes[i] & ((1u << WIDTH) - 1u)) << (i * WIDTH);
-    return packed;
+    uint8_t packed[8 * WIDTH + 8];
+    std::memcpy(packed, section + first / 8 * WIDTH, 8 * WIDTH);
+    unpack_strip<WIDTH>(packed, codes);
 }
 
 // Writes `count` codes from element `first`, a multiple of 8; the bits behind the last code in its byte become 0.
 template <int WIDTH>
 inline void pack(const uint32_t* codes, int64_t first, int count, uint8_t* section) {
-    uint8_t packed[8 * WIDTH + 16];
-    uint32_t padded[STRIP];
-    if (count < STRIP) {
-        std::memset(padded, 0, sizeof padded);
-        std::memcpy(padded, codes, sizeof(uint32_t) * size_t(count));
-        codes = padded;
-    }
-    if (WIDTH <= 8) {
-        constexpr int NARROW = WIDTH > 8 ? 8 : WIDTH;
-        uint8_t narrow[STRIP];
-        uint64_t words[8];
-        for (int i = 0; i < STRIP; i++) narrow[i] = uint8_t(codes[i] & ((1u << NARROW) - 1u));
-        std::memcpy(words, narrow, STRIP);
-        for (int j = 0; j < 8; j++) words[j] = pack_bytes<NARROW>(words[j]);
-        for (int j = 0; j < 8; j++) std::memcpy(packed + j * NARROW, &words[j], 8);
+    uint8_t packed[8 * WIDTH + 8];
+    if (count == STRIP) {
+        pack_strip<WIDTH>(codes, packed);
     } else {
-        for (int j = 0; j < 8; j++) {
-            const unsigned __int128 eight = pack_wide<WIDTH>(codes + 8 * j);
-            std::memcpy(packed + j * WIDTH, &eight, 16);
-        }
+        uint32_t padded[STRIP] = {};
+        std::memcpy(padded, codes, sizeof(uint32_t) * size_t(count));
+        pack_strip<WIDTH>(padded, packed);
     }
     std::memcpy(section + first / 8 * WIDTH, packed, size_t((count * WIDTH + 7) / 8));
 }
@@ -123,19 +143,6 @@ inline uint32_t load_count(const uint8_t* header, int64_t limit) {
 }
 
 inline void store_count(uint32_t count, uint8_t* header) { std::memcpy(header, &count, sizeof count); }
-
-// Row and column of `count` positions of a matrix from flat position `first` on.
-inline void rows_and_columns(int64_t first, int count, int64_t columns, int64_t* row_of, int64_t* column_of) {
-    int64_t row = first / columns;
-    int64_t column = first % columns;
-    for (int i = 0; i < count; i++) {
-        row_of[i] = row;
-        column_of[i] = column;
-        const bool last = ++column == columns;
-        row += last;
-        column = last ? 0 : column;
-    }
-}
 
 inline bool inside(int64_t index, int64_t extent) { return uint64_t(index) < uint64_t(extent); }
 
