@@ -7,19 +7,22 @@ rounded once to the dtype asked for.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
 
+import compll
 from compll.codegen import ir
 from compll.codegen.feedback_form import EAGER, LAZY
 from compll.diagnostics import CompllError
 from compll.dsl.parameters import parameter_values
+from compll.runtime import operators
 from compll.runtime.batch import Item, run_batch
 from compll.runtime.buffers import accumulator, encode_arrays, new_payload, out_buffer, store
 from compll.runtime.checks import aligned, check_bytes, check_dense, check_float, check_held, check_shape
 from compll.runtime.devices import open_device
 from compll.runtime.devices.base import Device
+from compll.runtime.handles import content_handle
 from compll.runtime.key import Key
 from compll.runtime.payload import Payload
 from compll.runtime.program import ANY_SHAPE, Program, SectionLayout, Sized, Values, reduces_inside
@@ -33,6 +36,9 @@ class Compressor:
 
     Shapes and dtypes of gradients may differ from call to call. Gradients are f32, f16 or bf16 tensors; what is
     flattened is their logical (row-major) order, whatever the memory format.
+
+    `encode`, `payload` and `decode` may be called in what torch.compile compiles, without a break in the graph.
+    `handle` is what operators call this compressor; it lives as long as a compressor that does the same.
     """
 
     def __init__(
@@ -45,6 +51,9 @@ class Compressor:
         self._defaults = dict(defaults)
         self._feedback = feedback
         self.backend = backend
+        contents = (compll.__version__, program.source_hash, self._values, backend, feedback)
+        self.handle = content_handle(program.compressor.name, *contents)
+        self._found_by_handle = operators.compressors.register(self.handle, self)
         if backend != "auto":
             open_device(backend)  # say at once when it is not there
 
@@ -143,6 +152,8 @@ class Compressor:
         `out` is a 1-D uint8 tensor of `payload_bytes(grad.shape, grad.dtype)` bytes to write to; without it the buffer
         is fresh. Raises CompllError when shape, dtype or device of an argument is another than needed.
         """
+        if torch.compiler.is_dynamo_compiling():
+            return operators.traced_encode(self, grad, state, key or Key(), out)
         states = [self.init_state(grad, key) if state is None else state]
         return self.encode_batch([grad], states, [key or Key()], None if out is None else [out])[0]
 
@@ -154,7 +165,8 @@ class Compressor:
         """
         if not isinstance(buffer, torch.Tensor):
             buffer = torch.tensor(list(buffer), dtype=torch.uint8)
-        check_bytes(buffer, self.payload_bytes(like.shape, like.dtype), like.device, owner=self.name)
+        if not torch.compiler.is_dynamo_compiling():  # there, the operator that decodes checks
+            check_bytes(buffer, self.payload_bytes(like.shape, like.dtype), like.device, owner=self.name)
         return Payload(buffer=buffer, shape=like.shape, dtype=like.dtype, key=key or Key())
 
     def decode(
@@ -172,8 +184,38 @@ class Compressor:
             out = torch.empty(shape, dtype=dtype, device=payload.buffer.device)
         check_shape(out, payload.shape, "out")
         check_float(out, "out")
-        self.decode_batch([[payload]], [out], add=add, mean=False)
+        if torch.compiler.is_dynamo_compiling():
+            operators.traced_decode(self, payload, out, add=add)
+        else:
+            self.decode_batch([[payload]], [out], add=add, mean=False)
         return out
+
+    # --- what operators need -----------------------------------------------------------------------------------------
+
+    def join_other_form(self, state: State) -> None:
+        """Join a residual whose second part was made with other parameters."""
+        if state.previous is not None and state.previous.values != self._values:
+            state.join()
+            state.previous = None
+
+    def state_of(self, grad: torch.Tensor, parts: Sequence[torch.Tensor]) -> State:
+        """The state that `State.parts` was called on, or one without the second part of the residual."""
+        sized = self._sized(grad.shape, grad.dtype)
+        names = sorted(layout.name for layout in sized.states)
+        count = len(parts) - len(names)
+        if not 0 <= count <= 2 or (count == 2 and sized.compilation.feedback_function != LAZY):
+            raise CompllError(f"compressor `{self.name}` got {len(parts)} tensors, which are no parts of its state")
+        states = dict(zip(names, parts[count:], strict=True))
+        previous = self._previous_of(parts[1], grad.dtype) if count == 2 else None
+        return State(residual=parts[0] if count else None, states=states, previous=previous)
+
+    def form_residual(self, held: torch.Tensor, payload: torch.Tensor, dtype: torch.dtype) -> None:
+        """Subtract in place what the payload of a gradient of `dtype` stands for."""
+        out = torch.empty_like(held)
+        arrays = {"residual": held.view(-1), "previous": payload, "out": out.view(-1)}
+        item = Item(self._sized(held.shape, dtype), arrays, Key())
+        run_batch(self._program, self._device(held), "lazy_residual", [item])
+        held.copy_(out)
 
     # --- batches -----------------------------------------------------------------------------------------------------
 
@@ -237,22 +279,19 @@ class Compressor:
     def _settle(self, sized: Sized, grad: torch.Tensor, state: State) -> None:
         """Bring a state into the form that this program and these parameters keep feedback in."""
         if self.feedback and state.held is not None:
-            if state.previous is None or state.previous.values != self._values:
-                state.previous = self._previous(sized, grad) if state.residual is not None else None
+            self.join_other_form(state)
+            if state.previous is None:
+                state.previous = self._previous(sized, grad)
 
     def _previous(self, sized: Sized, grad: torch.Tensor) -> Previous | None:
         """The second part of the residual, where the program's feedback has one and a zero payload says nothing."""
         if not self.feedback or not sized.numel or sized.compilation.feedback_function != LAZY:
             return None
         payload = torch.zeros(sized.payload_nbytes, dtype=torch.uint8, device=grad.device)
+        return self._previous_of(payload, grad.dtype)
 
-        def form(held: torch.Tensor, payload: torch.Tensor) -> None:
-            out = torch.empty_like(held)
-            arrays = {"residual": held.view(-1), "previous": payload, "out": out.view(-1)}
-            run_batch(self._program, self._device(held), "lazy_residual", [Item(sized, arrays, Key())])
-            held.copy_(out)
-
-        return Previous(payload=payload, form=form, values=self._values)
+    def _previous_of(self, payload: torch.Tensor, dtype: torch.dtype) -> Previous:
+        return Previous(payload=payload, form=partial(operators.joined, self, dtype), values=self._values)
 
     def _decode_round(
         self,

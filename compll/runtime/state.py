@@ -24,6 +24,9 @@ class Previous:
     values: Mapping[str, float | int | bool]  # the parameters that the payload was made with
     fresh: bool = False  # whether the payload says anything
 
+    def clone(self) -> Previous:
+        return replace(self, payload=self.payload.clone())
+
 
 class State:
     """`residual` (f32, the gradient's shape; None without feedback) and the program's own `states` by name.
@@ -41,12 +44,23 @@ class State:
 
     @property
     def residual(self) -> torch.Tensor | None:
+        self.join()
+        return self.held
+
+    def join(self) -> None:
+        """Make what is held the residual itself."""
         previous = self.previous
         if previous is not None and previous.fresh and self.held is not None:
             previous.form(self.held, previous.payload)
             previous.payload.zero_()
             previous.fresh = False
-        return self.held
+
+    def parts(self) -> list[torch.Tensor]:
+        """The tensors as they are: what is held of the residual, the payload to subtract, the states by name."""
+        parts = [] if self.held is None else [self.held]
+        if self.previous is not None:
+            parts.append(self.previous.payload)
+        return parts + [self.states[name] for name in sorted(self.states)]
 
     def tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
         """Every tensor under a name for messages: `residual`, `state velocity`."""
@@ -56,16 +70,23 @@ class State:
             yield f"state {name}", tensor
 
     def clone(self) -> State:
-        """An independent copy."""
-        residual = None if self.residual is None else self.residual.clone()
+        """An independent copy; a residual in two parts stays in two."""
+        held = None if self.held is None else self.held.clone()
         states = {name: tensor.clone() for name, tensor in self.states.items()}
-        previous = self.previous and replace(self.previous, payload=self.previous.payload.clone())
-        return State(residual=residual, states=states, previous=previous)
+        return State(residual=held, states=states, previous=self.previous and self.previous.clone())
 
     def copy_from(self, other: State) -> None:
-        """Take over the values of a state of the same program and shape."""
-        for (_, mine), (_, theirs) in zip(self.tensors(), other.tensors(), strict=True):
-            mine.copy_(theirs)
+        """Take over the values of a state of the same program and shape, and the form that its residual has."""
+        if self.held is not None and other.held is not None:
+            self.held.copy_(other.held)
+        for name, tensor in self.states.items():
+            tensor.copy_(other.states[name])
+        mine, theirs = self.previous, other.previous
+        if mine is None or theirs is None or mine.values != theirs.values:
+            self.previous = theirs and theirs.clone()
+        else:
+            mine.payload.copy_(theirs.payload)
+            mine.fresh = theirs.fresh
 
     def state_dict(self) -> dict[str, Any]:
         """Copies: {"residual": tensor or None, "states": {name: tensor}}."""

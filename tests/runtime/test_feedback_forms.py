@@ -60,6 +60,30 @@ def test_saved_states_go_on_where_they_were(compressor: compll.Compressor) -> No
         assert all(map(torch.equal, steps(compressor, other, grads[2:]), expected))
 
 
+def test_snapshots_go_back_and_join_nothing(compressor: compll.Compressor, monkeypatch: pytest.MonkeyPatch) -> None:
+    grads = gradients(5)
+    state, expected = compressor.init_state(grads[0]), compressor.init_state(grads[0])
+    snapshot = state.clone()
+    monkeypatch.setattr(State, "join", lambda self: pytest.fail("a residual was joined"))
+    for i, g in enumerate(grads):
+        snapshot.copy_from(state)
+        compressor.encode(grads[i - 1], state, key=compll.Key(step=i))
+        state.copy_from(snapshot)
+        payloads = [compressor.encode(g, s, key=compll.Key(step=i)).buffer for s in (state, expected)]
+        assert torch.equal(*payloads)
+    assert all(map(torch.equal, state.parts(), expected.parts()))
+
+
+def test_a_snapshot_has_the_parameters_that_it_was_taken_with(compressor: compll.Compressor) -> None:
+    first, second = gradients(2)
+    state = compressor.init_state(first)
+    compressor.encode(first, state)
+    snapshot, residual = state.clone(), state.clone().residual
+    compressor.with_params(bits=6).encode(second, state)
+    state.copy_from(snapshot)
+    assert torch.equal(state.residual, residual) and torch.equal(snapshot.residual, residual)
+
+
 def test_a_changed_parameter_keeps_what_was_not_sent(compressor: compll.Compressor) -> None:
     first, second = gradients(2)
     state = compressor.init_state(first)
