@@ -31,7 +31,7 @@ DOORS = {
     "cupy": ("runtime/devices/cuda.py",),
     "subprocess": ("runtime/devices/",),
     "typer": ("cli/",),
-    "matplotlib": ("cli/training/plot.py",),
+    "matplotlib": ("cli/picture.py",),
     "sklearn": ("cli/training/data.py",),
 }
 

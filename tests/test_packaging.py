@@ -6,6 +6,9 @@ from configparser import ConfigParser
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+
+#: Packages of data that lie elsewhere in the repository.
+ELSEWHERE = {"compll.algorithms": ROOT / "algorithms", "compll.shapes": ROOT / "benchmarks" / "shapes"}
 CONFIG = ConfigParser()
 CONFIG.read(ROOT / "setup.cfg")
 
@@ -15,12 +18,12 @@ def lines(section: str, key: str) -> list[str]:
 
 
 def folder(package: str) -> Path:
-    return ROOT / "algorithms" if package == "compll.algorithms" else ROOT / package.replace(".", "/")
+    return ELSEWHERE.get(package, ROOT / package.replace(".", "/"))
 
 
 def test_every_package_is_listed() -> None:
     found = {str(p.parent.relative_to(ROOT)).replace("/", ".") for p in (ROOT / "compll").rglob("__init__.py")}
-    assert set(lines("options", "packages")) == found | {"compll.algorithms"}
+    assert set(lines("options", "packages")) == found | ELSEWHERE.keys()
 
 
 def test_every_data_file_is_listed() -> None:
@@ -33,7 +36,7 @@ def test_every_data_file_is_listed() -> None:
     packages = [folder(package) for package in lines("options", "packages")]
     data = {
         path
-        for base in (ROOT / "compll", ROOT / "algorithms")
+        for base in (ROOT / "compll", *ELSEWHERE.values())
         for path in base.rglob("*")
         if path.is_file() and path.suffix not in (".py", ".pyc")
     }

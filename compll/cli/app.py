@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import typer
 
+from compll.cli.bench import bench
 from compll.cli.check import check
 from compll.cli.compile import compile_program
 from compll.cli.doctor import doctor
@@ -32,6 +33,7 @@ COMMANDS = {
     "compile": compile_program,
     "generate": generate,
     "explain": explain,
+    "bench": bench,
     "train": train,
     "doctor": doctor,
 }

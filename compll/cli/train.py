@@ -16,12 +16,11 @@ from compll.cli.training import results
 from compll.cli.training.data import LOADERS
 from compll.cli.training.exchange import BASELINES
 from compll.cli.training.launch import run_job
-from compll.cli.training.plot import plot
+from compll.cli.training.plot import plot as draw
 from compll.cli.training.prepare import prepare
 from compll.cli.training.request import Request, parse_request
 from compll.cli.training.table import results_table
 from compll.cli.training.tasks import TASKS, Dataset, Task
-from compll.diagnostics import CompllError
 
 #: Every job starts with it: the ratios and accuracies of the others are told against it.
 DENSE = Request(name="dense", params={})
@@ -64,7 +63,7 @@ def train(
     report = {"task": task, "workers": workers, "seed": seed, "steps": job.steps, "runs": [r.as_json() for r in runs]}
     write_json(json, report)
     if plot:
-        _draw(runs, title, plot)
+        draw(runs, title, plot)
 
 
 def _steps(task: Task, data: Dataset, workers: int, epochs: int | None) -> int:
@@ -94,10 +93,3 @@ def _follow(job: results.Job) -> list[results.Run]:
                     if len(runs) < len(lines):
                         bars.start_task(lines[len(runs)])
     return runs
-
-
-def _draw(runs: list[results.Run], title: str, path: Path) -> None:
-    try:
-        plot(runs, title, path)
-    except (OSError, ValueError) as problem:
-        raise CompllError(f"cannot draw `{path}`: {problem}") from None

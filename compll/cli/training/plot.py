@@ -6,18 +6,15 @@ from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-
+from compll.cli.picture import new_figure, save_figure
 from compll.cli.training.results import Run
 
 SMOOTHING = 0.9
 
 
 def plot(runs: Sequence[Run], title: str, path: Path) -> None:
-    """Write the picture; the ending of `path` chooses the format."""
-    figure = Figure(figsize=(11, 4.5), layout="constrained")
-    FigureCanvasAgg(figure)
+    """Write the picture. Raises CompllError as `save_figure` does."""
+    figure = new_figure(11, 4.5)
     by_step, by_bytes = figure.subplots(1, 2, sharey=True)
     for run in runs:
         losses = smooth(run.losses)
@@ -28,7 +25,7 @@ def plot(runs: Sequence[Run], title: str, path: Path) -> None:
     by_bytes.set(xlabel="megabytes sent by each worker", xscale="log")
     figure.suptitle(title)
     figure.legend(loc="outside right upper", fontsize="small")
-    figure.savefig(path, dpi=120)
+    save_figure(figure, path)
 
 
 def smooth(losses: Sequence[float]) -> list[float]:
