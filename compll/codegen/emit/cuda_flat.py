@@ -30,6 +30,8 @@ class FlatView:
     segment: str
     active: str
     uniform: Sequence[str]
+    ahead: Sequence[str]
+    loads: Sequence[str]
     collected: Sequence[str]
     body: Sequence[str]
     collectives: Sequence[str]
@@ -73,8 +75,13 @@ class FlatSweep:
     def dtype(self, statement: str) -> DType:
         return self.body.statement(statement).dtype
 
-    def add_scratch(self, name: str, ctype: str, element_bytes: int, count: Size) -> str:
-        return self.context.add_scratch(f"{self.kernel}_{name}", ctype, element_bytes, count)
+    def part(self, name: str, part: str) -> str:
+        """`name_part`, or `part` alone where the kernel is called by that name already."""
+        return part if name == self.kernel else f"{name}_{part}"
+
+    def add_scratch(self, name: str, part: str, ctype: str, element_bytes: int, count: Size) -> str:
+        """Scratch for the sink that makes `name`."""
+        return self.context.add_scratch(f"{self.kernel}_{self.part(name, part)}", ctype, element_bytes, count)
 
     def call(self, phase: str, body: Sequence[str], uniform: Sequence[str] = ()) -> DeviceFunction:
         """Another launch over the same space."""
@@ -86,7 +93,8 @@ class FlatSweep:
         view = FlatView(
             comments=comments_of(self.sweep.origin), bounds=launch_bounds(THREADS), name=name,
             segment=self.context.segment, active=self.context.active,
-            uniform=[self.extent_line, *self.main.uniform, *self.uniform], collected=self.collected,
+            uniform=[self.extent_line, *self.main.uniform, *self.uniform],
+            ahead=self.main.ahead.declarations, loads=self.main.ahead.lines, collected=self.collected,
             body=[*self.main.inner, *self.body.store_lines(self.main), *self.inner], collectives=self.collectives,
             epilogue=self.epilogue, last=self.last,
         )  # fmt: skip

@@ -13,7 +13,7 @@ from typing import assert_never
 
 from compll.codegen import ir
 from compll.codegen.emit.cuda_context import CTYPE_BYTES, Context
-from compll.codegen.emit.cuda_spelling import RESERVED, CudaSpelling
+from compll.codegen.emit.cuda_spelling import RESERVED, AheadLoads, CudaSpelling
 from compll.codegen.emit.expr import Level, Line, body_lines, compute_ctype, slice_body, storage_ctype
 from compll.codegen.emit.names import Names
 from compll.codegen.plan import Buffer
@@ -27,6 +27,7 @@ class Lines:
     body: ir.Body
     generators: list[str]
     lines: dict[str, Line]
+    ahead: AheadLoads
 
     def at(self, *levels: Level) -> list[str]:
         return [line.declaration for line in self.lines.values() if line.level in levels]
@@ -70,12 +71,19 @@ class SweepBody:
             if self._is_stale(slice_body(self._replayed, (root,))):
                 self._keep(root)
 
-    def print(self, roots: Collection[str], *, replayed: bool = True) -> Lines:
-        """The lines that compute `roots`, as first evaluated or as replayed."""
-        body = slice_body(self._replayed if replayed else self.sweep.body, roots)
-        spelling = CudaSpelling(memory=self.context.memory, shape=self.sweep.shape, by_rows=self.by_rows)
-        lines = body_lines(body, spelling, Names(RESERVED))
-        return Lines(body, list(spelling.generators.values()), lines)
+    def print(self, roots: Collection[str], *, before: bool = False) -> Lines:
+        """The lines that compute `roots` again; `before`: as they are before the main launch has stored anything."""
+        return self._print(slice_body(self.sweep.body if before else self._replayed, roots), ahead=False)
+
+    def _print(self, body: ir.Body, *, ahead: bool) -> Lines:
+        names = Names(RESERVED)
+        loads = AheadLoads(names)
+        spelling = CudaSpelling(
+            memory=self.context.memory, shape=self.sweep.shape, by_rows=self.by_rows,
+            ahead=loads if ahead else None,
+        )  # fmt: skip
+        lines = body_lines(body, spelling, names)
+        return Lines(body, list(spelling.generators.values()), lines, loads)
 
     def print_first(self) -> Lines:
         """The lines that the first launch evaluates: what its sinks use at once, and what is kept for replays."""
@@ -94,7 +102,7 @@ class SweepBody:
                     pass
                 case _:
                     assert_never(sink)
-        return self.print(roots, replayed=False)
+        return self._print(slice_body(self.sweep.body, roots), ahead=True)
 
     def ctype(self, statement: str) -> str:
         """The C type that a statement computes in."""

@@ -38,6 +38,8 @@ class RowsView:
     uniform: Sequence[str]
     row: Sequence[str]
     lanes: Sequence[str]
+    ahead: Sequence[str]
+    loads: Sequence[str]
     body: Sequence[str]
     pass_end: Sequence[str]
     row_end: Sequence[str]
@@ -85,6 +87,7 @@ def _main(rows: RowSweep, stores: list[str]) -> DeviceFunction:
         comments=comments_of(rows.sweep.origin), bounds=launch_bounds(THREADS), name=name, segment=context.segment,
         active=context.active, uniform=[space, "if (rows.rows == 0) return;", *rows.main.uniform, *rows.uniform],
         row=[*rows.main.at(Level.ROW), *rows.row], lanes=rows.lanes,
+        ahead=rows.main.ahead.declarations, loads=rows.main.ahead.lines,
         body=[*rows.main.at(Level.ELEMENT), *stores, *rows.inner], pass_end=rows.pass_end, row_end=rows.row_end,
     )  # fmt: skip
     launch = Launch(function=name, work=rows.sweep.shape[0], per_tile=ROWS_PER_TILE)
@@ -124,7 +127,7 @@ def _fold(rows: RowSweep, sink: ir.Fold) -> None:
     rows.row.append(f"auto {name} = compll::row_fold({op.object});")
     rows.lanes.append(f"{op.state} {name}_lane = {op.object}.identity();")
     value = rows.main.name(sink.value)
-    rows.inner.append(f"{name}_lane = {op.object}.take({name}_lane, {value}, strip, column);")
+    rows.inner.append(f"{name}_lane = {op.object}.take({name}_lane, {value}, strip + next, column);")
     rows.pass_end.append(f"{name}.take({name}_lane, rows, first);")
     rows.row_end.append(f"const {op.state} {name}_row = {name}.finish(rows);")
     for value_, text in result_texts(sink.combine, sink.results, f"{name}_row"):

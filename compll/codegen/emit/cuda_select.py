@@ -21,9 +21,9 @@ def print_filter(flat: FlatSweep, sink: ir.Keep) -> None:
     """Marks and counts in the main launch; one more launch writes."""
     memory = flat.context.memory
     name = flat.names.fresh(sink.index.name)
-    mask = flat.add_scratch(f"{name}_mask", "uint32_t", 4, parts_of(flat.space, 32))
-    counts = flat.add_scratch(f"{name}_counts", "uint32_t", 4, parts_of(flat.space, CHUNK))
-    decided = flat.add_scratch(f"{name}_filter", "compll::Filter", FILTER_BYTES, Num(1))
+    mask = flat.add_scratch(name, "mask", "uint32_t", 4, parts_of(flat.space, 32))
+    counts = flat.add_scratch(name, "counts", "uint32_t", 4, parts_of(flat.space, CHUNK))
+    decided = flat.add_scratch(name, "filter", "compll::Filter", FILTER_BYTES, Num(1))
     flat.uniform.append(f"uint32_t {name}_matches = 0;")
     flat.collected.append(f"bool {name}_match = false;")
     flat.inner.append(f"{name}_match = {flat.main.name(sink.predicate)};")
@@ -36,7 +36,7 @@ def print_filter(flat: FlatSweep, sink: ir.Keep) -> None:
     ]
     lines = flat.body.print([name for _, name in sink.carried])
     write = f"compll::write_kept(*{decided}, {mask}, {counts}, tile, extent, emit);"
-    flat.after.append(flat.call(f"{name}_write", [*_emit(flat, sink, lines), write], lines.uniform))
+    flat.after.append(flat.call(flat.part(name, "write"), [*_emit(flat, sink, lines), write], lines.uniform))
 
 
 def _emit(flat: FlatSweep, sink: ir.Keep | ir.Top, lines: Lines) -> list[str]:
@@ -50,7 +50,7 @@ def _emit(flat: FlatSweep, sink: ir.Keep | ir.Top, lines: Lines) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Selection:
-    """How the text calls a selection's locals, the integer type of its keys, its scratch and the k that it looks for."""
+    """How the text calls a selection's locals, the integers that order its keys, its scratch and its k."""
 
     name: str
     order: str
@@ -71,10 +71,10 @@ def print_selection(flat: FlatSweep, sink: ir.Top | ir.Kth) -> None:
     lines = flat.body.print((sink.key,))
     key = _key(lines, sink.key)
     again = f"compll::rescan({selection.state}, s.arrivals, tile, extent, {selection.wanted}, key);"
-    flat.after.append(flat.call(f"{selection.name}_rescan", [*key, again], lines.uniform))
+    flat.after.append(flat.call(flat.part(selection.name, "rescan"), [*key, again], lines.uniform))
     refine = f"compll::refine({selection.state}, {selection.mask}, s.arrivals, tile, extent, key)"
     done = _kth_result(flat, sink, selection, refine) if isinstance(sink, ir.Kth) else [f"{refine};"]
-    refined = flat.call(f"{selection.name}_refine", [*key, *done], lines.uniform)
+    refined = flat.call(flat.part(selection.name, "refine"), [*key, *done], lines.uniform)
     flat.after += [refined] * (selection.digits - 1)
     if isinstance(sink, ir.Top):
         _write_top(flat, sink, selection)
@@ -87,8 +87,8 @@ def _selection(flat: FlatSweep, sink: ir.Top | ir.Kth) -> _Selection:
     return _Selection(
         name=name,
         order=order,
-        state=flat.add_scratch(f"{name}_selection", f"compll::Selection<{order}>", SELECTION_BYTES, Num(1)),
-        mask=flat.add_scratch(f"{name}_mask", "uint32_t", 4, parts_of(flat.space, 32)),
+        state=flat.add_scratch(name, "selection", f"compll::Selection<{order}>", SELECTION_BYTES, Num(1)),
+        mask=flat.add_scratch(name, "mask", "uint32_t", 4, parts_of(flat.space, 32)),
         wanted=f"compll::at_least_one({wanted})" if isinstance(sink, ir.Kth) else wanted,
     )
 
@@ -100,11 +100,12 @@ def _key(lines: Lines, root: str) -> list[str]:
 
 
 def _print_sample(flat: FlatSweep, sink: ir.Top | ir.Kth, selection: _Selection) -> None:
-    lines = flat.body.print((sink.key,), replayed=False)
+    lines = flat.body.print((sink.key,), before=True)
     call = f"compll::sample_keys({selection.state}, extent, {selection.wanted}, key);"
     body = [*_key(lines, sink.key), call]
     uniform = [flat.extent_line, *lines.uniform]
-    flat.before.append(flat.context.call(flat.kernel, f"{selection.name}_sample", body, work=None, uniform=uniform))
+    phase = flat.part(selection.name, "sample")
+    flat.before.append(flat.context.call(flat.kernel, phase, body, work=None, uniform=uniform))
 
 
 def _mark_candidates(flat: FlatSweep, sink: ir.Top | ir.Kth, selection: _Selection) -> None:
@@ -135,17 +136,17 @@ def _kth_result(flat: FlatSweep, sink: ir.Kth, selection: _Selection, refine: st
 
 def _write_top(flat: FlatSweep, sink: ir.Top, selection: _Selection) -> None:
     runs = parts_of(flat.space, RUN)
-    above = flat.add_scratch(f"{selection.name}_above", "uint32_t", 4, runs)
-    equal = flat.add_scratch(f"{selection.name}_equal", "uint32_t", 4, runs)
+    above = flat.add_scratch(selection.name, "above", "uint32_t", 4, runs)
+    equal = flat.add_scratch(selection.name, "equal", "uint32_t", 4, runs)
     given = f"*{selection.state}, {selection.mask}, {above}, {equal}"
     lines = flat.body.print((sink.key,))
     count = f"compll::count_selected({given}, s.arrivals, tile, extent, key);"
-    flat.after.append(flat.call(f"{selection.name}_count", [*_key(lines, sink.key), count], lines.uniform))
+    flat.after.append(flat.call(flat.part(selection.name, "count"), [*_key(lines, sink.key), count], lines.uniform))
     lines = flat.body.print((sink.key, *(name for _, name in sink.carried)))
     pad = lambda_lines("pad", "index_t slot", pad_lines(flat.context, sink, "slot", "extent"))
     write = f"compll::write_selected({given}, tile, extent, {selection.wanted}, key, emit, pad);"
     body = [*_key(lines, sink.key), *_emit(flat, sink, lines), *pad, write]
-    flat.after.append(flat.call(f"{selection.name}_write", body, lines.uniform))
+    flat.after.append(flat.call(flat.part(selection.name, "write"), body, lines.uniform))
 
 
 def pad_lines(context: Context, sink: ir.Top, slot: str, extent: str) -> list[str]:

@@ -7,16 +7,38 @@ from dataclasses import dataclass, field
 from compll.codegen import ir
 from compll.codegen.emit.cuda_memory import Memory
 from compll.codegen.emit.expr import Level, compute_ctype
-from compll.codegen.emit.names import identifier
+from compll.codegen.emit.names import Names, identifier
 from compll.sizes import Size
 
 #: Names that kernels and library calls around a body use.
 RESERVED = (
     "segments", "tiles", "tile", "s", "extent", "rows", "strip", "turn", "first", "i", "row", "column", "row_first",
-    "key", "predicate", "value", "emit", "pad", "slot", "inside", "candidate", "bins", "selection", "left", "right",
+    "key", "predicate", "value", "emit", "pad", "slot", "inside", "candidate", "bins", "left", "right", "next",
 )  # fmt: skip
 
 _DRAWS = {"uniform": "uniform32", "normal": "normal", "choose": "choose", "sample_index": "sample_index"}
+
+
+@dataclass
+class AheadLoads:
+    """Loads at the own position that a kernel makes for several strips before it evaluates the body for them."""
+
+    names: Names
+    loads: dict[str, tuple[str, str, str]] = field(default_factory=dict)  # text -> (C type, array, text)
+
+    def add(self, source: ir.Value, text: str) -> str:
+        """The element in the array that it is loaded into."""
+        if text not in self.loads:
+            self.loads[text] = (compute_ctype(source.dtype), self.names.fresh(f"{source.name}_ahead"), text)
+        return f"{self.loads[text][1]}[next]"
+
+    @property
+    def declarations(self) -> list[str]:
+        return [f"{ctype} {name}[compll::AHEAD];" for ctype, name, _ in self.loads.values()]
+
+    @property
+    def lines(self) -> list[str]:
+        return [f"{name}[next] = {text};" for _, name, text in self.loads.values()]
 
 
 @dataclass
@@ -31,6 +53,7 @@ class CudaSpelling:
     shape: tuple[Size, ...]
     by_rows: bool = False
     generators: dict[str, str] = field(default_factory=dict)
+    ahead: AheadLoads | None = None
 
     @property
     def _row(self) -> tuple[str, Level]:
@@ -45,7 +68,8 @@ class CudaSpelling:
         if len(source.shape) < len(self.shape):
             row, level = self._row
             return self.memory.load(source, row), level
-        return self.memory.load(source, "i"), Level.ELEMENT
+        text = self.memory.load(source, "i")
+        return (self.ahead.add(source, text) if self.ahead else text), Level.ELEMENT
 
     def load_at(self, statement: ir.Statement, index: str) -> tuple[str, Level]:
         source = _source(statement)

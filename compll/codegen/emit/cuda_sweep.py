@@ -59,9 +59,9 @@ def _write(flat: FlatSweep, sink: ir.Write) -> None:
 def _fold(flat: FlatSweep, sink: ir.Fold) -> None:
     name = flat.names.fresh(sink.results[0].name)
     op = combine_text(sink.combine, flat.dtype(sink.value), flat.context, f"{name}_combine")
-    partials = flat.add_scratch(f"{name}_partials", op.state, op.state_bytes, parts_of(flat.space, CHUNK))
+    partials = flat.add_scratch(name, "partials", op.state, op.state_bytes, parts_of(flat.space, CHUNK))
     flat.uniform += [*op.declarations, f"{op.state} {name} = {op.object}.identity();"]
-    flat.inner.append(f"{name} = {op.object}.take({name}, {flat.main.name(sink.value)}, strip, i);")
+    flat.inner.append(f"{name} = {op.object}.take({name}, {flat.main.name(sink.value)}, strip + next, i);")
     flat.epilogue.append(f"compll::fold_chunk({name}, {partials}, tile, extent, {op.object});")
     flat.last.append(f"{name} = compll::fold_partials({partials}, extent, {op.object});")
     for value, text in result_texts(sink.combine, sink.results, name):
@@ -102,14 +102,14 @@ def _scan(flat: FlatSweep, sink: ir.Scan) -> None:
     """Two launches of their own, in which a thread walks a strip of 64 neighbours."""
     name = flat.names.fresh(sink.result.name)
     op = combine_text(sink.combine, flat.dtype(sink.value), flat.context, "combine")
-    carries = flat.add_scratch(f"{name}_carries", op.state, op.state_bytes, parts_of(flat.space, CHUNK))
+    carries = flat.add_scratch(name, "carries", op.state, op.state_bytes, parts_of(flat.space, CHUNK))
     lines = flat.body.print((sink.value,))
     value = lambda_lines("value", "index_t i", [*lines.inner, f"return {lines.name(sink.value)};"])
     uniform = [*lines.uniform, *op.declarations]
     totals = f"compll::scan_totals({carries}, s.arrivals, tile, extent, {op.object}, value);"
-    flat.after.append(flat.call(f"{name}_totals", [*value, totals], uniform))
+    flat.after.append(flat.call(flat.part(name, "totals"), [*value, totals], uniform))
     store = flat.context.memory.store(sink.result, "i", "result")
     emit = lambda_lines("emit", f"index_t i, {op.state} result", [store])
     exclusive = "true" if sink.exclusive else "false"
     write = f"compll::scan_write<{exclusive}>({carries}, tile, extent, {op.object}, value, emit);"
-    flat.after.append(flat.call(f"{name}_write", [*value, *emit, write], uniform))
+    flat.after.append(flat.call(flat.part(name, "write"), [*value, *emit, write], uniform))

@@ -43,6 +43,8 @@ CHECKS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "thread": (("-fsanitize=thread",), ("-DEMULATOR_TSAN",)),
 }
 
+_PAYLOADS = ("payload", "previous")
+
 _running = Lock()  # shared memory and fibers belong to the process
 
 
@@ -128,18 +130,22 @@ class EmulatedFunction:
 
 
 def _with_whole_words(segment: Segment) -> Segment:
-    """The segment with a payload of whole, aligned words, as kernels need it."""
-    payload = segment.arrays.get("payload")
-    if payload is None or (payload.numel() % 4 == 0 and payload.data_ptr() % 4 == 0):
-        return segment
+    """The segment with payloads of whole, aligned words, as kernels need them."""
+    arrays = {name: _padded(array) if name in _PAYLOADS else array for name, array in segment.arrays.items()}
+    return Segment(arrays=arrays, environment=segment.environment, key=segment.key)
+
+
+def _padded(payload: torch.Tensor) -> torch.Tensor:
+    if payload.numel() % 4 == 0 and payload.data_ptr() % 4 == 0:
+        return payload
     padded = torch.zeros(-(-payload.numel() // 4) * 4, dtype=torch.uint8)
     padded[: payload.numel()] = payload
-    return Segment(arrays={**segment.arrays, "payload": padded}, environment=segment.environment, key=segment.key)
+    return padded
 
 
 def _copy_back(given: Segment, used: Segment) -> None:
-    if used is not given:
-        payload = given.arrays["payload"]
+    payload = given.arrays.get("payload")
+    if payload is not None and used.arrays["payload"] is not payload:
         payload.copy_(used.arrays["payload"][: payload.numel()])
 
 

@@ -1,6 +1,7 @@
 // Elias-Fano sections (numerics.md, section 8): low bits packed, high parts in unary, for one row or several.
 #pragma once
 
+#include <compll/mask.cuh>
 #include <compll/payload.cuh>
 
 namespace compll {
@@ -57,7 +58,7 @@ template <class Emit>
 __device__ void decode_word(const uint8_t* section, const Ascending& shape, uint64_t row, uint64_t word, uint64_t at,
                             uint64_t count, Emit emit) {
     for (uint32_t left = high_word(section, shape, row, word); left != 0 && at < count; left &= left - 1, ++at) {
-        const uint64_t high = word * 32 + (31 - leading_zeros(left & (0u - left))) - at;
+        const uint64_t high = word * 32 + lowest_bit(left) - at;
         const uint64_t low = get_bits(section, (row * shape.k + at) * shape.low_bits, shape.low_bits);
         const uint64_t index = high << shape.low_bits | low;
         emit(at, uint32_t(index < shape.extent ? index : shape.extent));

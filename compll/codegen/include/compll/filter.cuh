@@ -51,14 +51,18 @@ __device__ void write_kept(const Filter& filter, const uint32_t* mask, const uin
     const index_t start = start_of(filter);
     const index_t chunk = run / CHUNK;
     uint32_t rank = counts[chunk] + count_marks(mask, chunk * CHUNK, run);
-    for (unsigned step = 0; step < RUN; step += 32) {
-        const uint32_t votes = marks_at(mask, run + step, extent);
-        const index_t position = run + step + lane_of_warp();
-        const uint32_t mine = rank + votes_below(votes);
-        const bool late = position >= start;
-        const uint32_t slot = late ? mine - filter.before + filter.low : mine;
-        if ((votes >> lane_of_warp() & 1) != 0 && slot < (late ? filter.kept : filter.low)) emit(slot, position);
-        rank += __popc(votes);
+    for (unsigned round = 0; round < RUN / 1024; ++round) {
+        const index_t first = word_of(run, round);
+        uint32_t votes = marks_at(mask, first, extent);
+        uint32_t total;
+        uint32_t mine = rank + warp_prefix(__popc(votes), total);
+        for (; votes != 0; votes &= votes - 1, ++mine) {
+            const index_t position = first + lowest_bit(votes);
+            const bool late = position >= start;
+            const uint32_t slot = late ? mine - filter.before + filter.low : mine;
+            if (slot < (late ? filter.kept : filter.low)) emit(slot, position);
+        }
+        rank += total;
     }
 }
 

@@ -17,6 +17,12 @@ __device__ inline uint32_t marks_at(const uint32_t* mask, index_t first, index_t
     return first < extent ? mask[first / 32] : 0u;
 }
 
+// Where this lane's word of 32 positions begins in a warp's run, `round` being the half of the run.
+__device__ inline index_t word_of(index_t run, unsigned round) { return run + 1024 * round + 32 * lane_of_warp(); }
+
+// The position of the lowest bit that is set.
+__device__ inline unsigned lowest_bit(uint32_t bits) { return 31 - leading_zeros(bits & (0u - bits)); }
+
 // How many positions of [first, end) are marked, `first` being a multiple of 32. For a whole warp to call.
 __device__ inline uint32_t count_marks(const uint32_t* mask, index_t first, index_t end) {
     uint32_t count = 0;

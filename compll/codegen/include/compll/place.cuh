@@ -20,6 +20,7 @@ constexpr unsigned LANES = STRIP;  // of a chunk
 constexpr unsigned STRIPS = CHUNK / STRIP;  // of a chunk: each is one position of every lane
 constexpr unsigned GROUPS = THREADS / LANES;  // groups of 64 threads, one for each chunk of a tile
 constexpr unsigned TILE = GROUPS * CHUNK;
+constexpr unsigned AHEAD = 4;  // strips whose elements are loaded together, to keep the memory busy
 constexpr unsigned RUN = TILE / WARPS;  // consecutive positions that one warp walks where order matters
 constexpr unsigned ALL_LANES = 0xffffffffu;  // of a warp
 
@@ -72,8 +73,16 @@ __device__ inline bool last_tile(unsigned* arrivals, const Tile& tile) {
     return last;
 }
 
-// The number of threads of lower rank in the warp that vote yes, and the votes together.
-__device__ inline unsigned votes_below(unsigned votes) { return __popc(votes & ((1u << lane_of_warp()) - 1)); }
+// Exclusive prefix sum over the lanes of a warp; `total` is the sum of all.
+__device__ inline uint32_t warp_prefix(uint32_t mine, uint32_t& total) {
+    uint32_t inclusive = mine;
+    for (unsigned step = 1; step < 32; step *= 2) {
+        const uint32_t before = __shfl_up_sync(ALL_LANES, inclusive, step);
+        if (lane_of_warp() >= step) inclusive += before;
+    }
+    total = __shfl_sync(ALL_LANES, inclusive, 31);
+    return inclusive - mine;
+}
 
 __device__ inline unsigned warp_sum(unsigned mine) {
     for (unsigned half = 16; half > 0; half /= 2) mine += __shfl_xor_sync(ALL_LANES, mine, half);
@@ -83,13 +92,10 @@ __device__ inline unsigned warp_sum(unsigned mine) {
 // Exclusive prefix sum over the threads of the block; `total` is the sum of all. For the whole block to call.
 __device__ inline unsigned block_prefix(unsigned mine, unsigned& total) {
     __shared__ unsigned of_warp[WARPS];
-    unsigned inclusive = mine;
-    for (unsigned step = 1; step < 32; step *= 2) {
-        const unsigned before = __shfl_up_sync(ALL_LANES, inclusive, step);
-        if (lane_of_warp() >= step) inclusive += before;
-    }
+    unsigned sum;
+    const unsigned in_warp = warp_prefix(mine, sum);
     __syncthreads();
-    if (lane_of_warp() == 31) of_warp[warp_of_block()] = inclusive;
+    if (lane_of_warp() == 0) of_warp[warp_of_block()] = sum;
     __syncthreads();
     unsigned before = 0;
     total = 0;
@@ -97,7 +103,7 @@ __device__ inline unsigned block_prefix(unsigned mine, unsigned& total) {
         if (warp < warp_of_block()) before += of_warp[warp];
         total += of_warp[warp];
     }
-    return before + inclusive - mine;
+    return before + in_warp;
 }
 
 // Turns counts into their exclusive prefix sums, in place, and returns their sum. For the whole block to call.

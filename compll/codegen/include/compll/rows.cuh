@@ -18,6 +18,10 @@ struct Rows {
     }
     // The thread that stores a row's results.
     __device__ bool leads() const { return (narrow ? lane_of_chunk() : threadIdx.x) == 0; }
+    // Whether a strip of this group's chunk has a column of the row.
+    __device__ bool strip_is_inside(index_t first, unsigned strip) const {
+        return strip < STRIPS && column(first, strip) - lane_of_chunk() < columns;
+    }
     // This thread's column in the pass that begins at `first`.
     __device__ index_t column(index_t first, unsigned strip) const {
         return first + (narrow ? 0 : group_of_block() * CHUNK) + strip * LANES + lane_of_chunk();

@@ -170,6 +170,39 @@ __device__ uint32_t candidates_at(const Selection<Order>& selection, const uint3
     return left >= 32 ? ~0u : (1u << left) - 1;
 }
 
+// What a warp finds out about 32 words of candidates, for each lane about its own word.
+struct Classes {
+    uint32_t above;
+    uint32_t equal;
+};
+
+enum class Class { below, equal, above };
+
+// Asks `classify(position)` about every candidate of the 1024 positions in which this lane's word begins at `first`.
+// Few candidates: every lane walks its own word. Many: the warp walks all words, its lanes side by side.
+template <class Classify>
+__device__ Classes classify_candidates(uint32_t candidates, index_t first, Classify classify) {
+    Classes mine{0, 0};
+    if (warp_sum(__popc(candidates)) < 256) {
+        for (; candidates != 0; candidates &= candidates - 1) {
+            const unsigned bit = lowest_bit(candidates);
+            const Class found = classify(first + bit);
+            if (found == Class::above) mine.above |= 1u << bit;
+            if (found == Class::equal) mine.equal |= 1u << bit;
+        }
+        return mine;
+    }
+    const index_t warp_first = first - 32 * lane_of_warp();
+    for (unsigned word = 0; word < 32; ++word) {
+        const bool candidate = (__shfl_sync(ALL_LANES, candidates, word) >> lane_of_warp() & 1) != 0;
+        const Class found = candidate ? classify(warp_first + 32 * word + lane_of_warp()) : Class::below;
+        const uint32_t above = __ballot_sync(ALL_LANES, found == Class::above);
+        const uint32_t equal = __ballot_sync(ALL_LANES, found == Class::equal);
+        if (word == lane_of_warp()) mine = Classes{above, equal};
+    }
+    return mine;
+}
+
 // Settles the next digit of the threshold. True in the whole last block when it was the last digit.
 template <class Order, class Key>
 __device__ bool refine(Selection<Order>* selection, const uint32_t* mask, unsigned* arrivals, const Tile& tile,
@@ -179,17 +212,31 @@ __device__ bool refine(Selection<Order>* selection, const uint32_t* mask, unsign
     const Order known = ~Order(0) << selection->shift;
     const Order threshold = selection->threshold;
     const unsigned shift = next_shift(selection->shift);
-    for (unsigned strip = 0; strip < STRIPS; ++strip) {
-        const index_t position = position_of(tile, strip);
-        const uint32_t votes = candidates_at(*selection, mask, position - lane_of_warp(), extent);
-        if ((votes >> lane_of_warp() & 1) == 0) continue;
+    const auto count = [&](index_t position) {
         const Order order = key(position);
         if ((order & known) == threshold) atomicAdd(&bins[unsigned(order >> shift) % BINS], 1u);
+        return Class::below;
+    };
+    for (unsigned round = 0; round < RUN / 1024; ++round) {
+        const index_t first = word_of(run_of(tile), round);
+        classify_candidates(candidates_at(*selection, mask, first, extent), first, count);
     }
     add_bins(bins, selection->histogram);
     if (!last_tile(arrivals, tile)) return false;
     settle_digit(selection, shift, threshold, selection->remaining);
     return shift == 0;
+}
+
+// The candidates of a word above the settled threshold, and those equal to it.
+template <class Order, class Key>
+__device__ Classes compare_candidates(const Selection<Order>& selection, const uint32_t* mask, index_t first,
+                                      index_t extent, Key key) {
+    const auto compare = [&](index_t position) {
+        const Order order = key(position);
+        if (order == selection.threshold) return Class::equal;
+        return order > selection.threshold ? Class::above : Class::below;
+    };
+    return classify_candidates(candidates_at(selection, mask, first, extent), first, compare);
 }
 
 // How many keys of every run are above the threshold and how many equal it; then, in the last block, how many before.
@@ -199,12 +246,10 @@ __device__ void count_selected(const Selection<Order>& selection, const uint32_t
     const index_t run = run_of(tile);
     uint32_t more = 0;
     uint32_t same = 0;
-    for (unsigned step = 0; step < RUN && run + step < extent; step += 32) {
-        const uint32_t votes = candidates_at(selection, mask, run + step, extent);
-        if ((votes >> lane_of_warp() & 1) == 0) continue;
-        const Order order = key(run + step + lane_of_warp());
-        more += order > selection.threshold;
-        same += order == selection.threshold;
+    for (unsigned round = 0; round < RUN / 1024; ++round) {
+        const Classes classes = compare_candidates(selection, mask, word_of(run, round), extent, key);
+        more += __popc(classes.above);
+        same += __popc(classes.equal);
     }
     more = warp_sum(more);
     same = warp_sum(same);
@@ -228,23 +273,24 @@ __device__ void write_selected(const Selection<Order>& selection, const uint32_t
     }
     const index_t run = run_of(tile);
     if (run >= extent || k == 0) return;
-    uint32_t more = above[run / RUN];
+    uint32_t more = above[run / RUN];  // selected above the threshold and equal to it, before this round
     uint32_t same = equal[run / RUN];
-    for (unsigned step = 0; step < RUN && run + step < extent; step += 32) {
-        const uint32_t votes = candidates_at(selection, mask, run + step, extent);
-        if (votes == 0) continue;
-        const index_t position = run + step + lane_of_warp();
-        const bool candidate = (votes >> lane_of_warp() & 1) != 0;
-        const Order order = candidate ? key(position) : Order(0);
-        const bool is_more = candidate && order > selection.threshold;
-        const bool is_same = candidate && order == selection.threshold;
-        const uint32_t all_more = __ballot_sync(ALL_LANES, is_more);
-        const uint32_t all_same = __ballot_sync(ALL_LANES, is_same);
-        const uint32_t ties = same + votes_below(all_same);
-        const uint32_t taken = ties < selection.remaining ? ties : selection.remaining;
-        if (is_more || (is_same && ties < selection.remaining)) emit(more + votes_below(all_more) + taken, position);
-        more += __popc(all_more);
-        same += __popc(all_same);
+    for (unsigned round = 0; round < RUN / 1024; ++round) {
+        const index_t first = word_of(run, round);
+        const Classes classes = compare_candidates(selection, mask, first, extent, key);
+        uint32_t all_more;
+        uint32_t all_same;
+        uint32_t my_more = more + warp_prefix(__popc(classes.above), all_more);
+        uint32_t my_same = same + warp_prefix(__popc(classes.equal), all_same);
+        for (uint32_t left = classes.above | classes.equal; left != 0; left &= left - 1) {
+            const bool is_same = (classes.equal & left & (0u - left)) != 0;
+            const uint32_t ties = my_same < selection.remaining ? my_same : selection.remaining;
+            if (!is_same || my_same < selection.remaining) emit(my_more + ties, first + lowest_bit(left));
+            my_more += !is_same;
+            my_same += is_same;
+        }
+        more += all_more;
+        same += all_same;
     }
 }
 
