@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cache
 
 from compll.diagnostics import CompllError
-from compll.runtime.devices import cpu, emulator
+from compll.runtime.devices import cpu, emulator, presence
 from compll.runtime.devices.base import Device
 from compll.runtime.devices.reference import ReferenceDevice
 
@@ -16,6 +16,7 @@ _DEVICES: dict[str, tuple[Callable[[], str | None], Callable[[], Device]]] = {
     "reference": (lambda: None, ReferenceDevice),
     "cpu": (cpu.available, cpu.CpuDevice),
     "emulator": (cpu.available, emulator.EmulatorDevice),
+    "cuda": (presence.cuda_problem, presence.open_cuda),
 }
 
 #: Slow devices for authors of kernels: there for those who name them, never chosen or listed as available.

@@ -120,13 +120,19 @@ def _aligned(size: int) -> int:
 
 
 class Workspace(threading.local):
-    """Memory for temporaries, one block a thread; it grows and is kept."""
+    """Memory for temporaries on a device, one block a thread; it grows and is kept."""
 
-    def __init__(self) -> None:
-        self._memory = torch.empty(0, dtype=torch.uint8)
+    def __init__(self, device: torch.device = torch.device("cpu")) -> None:
+        self._device = device
+        self._memory = torch.empty(0, dtype=torch.uint8, device=device)
 
     def address(self, size: int) -> int:
         """Where `size` bytes lie that are aligned and uninitialised; what was handed out before is void."""
         if self._memory.numel() < size + ALIGNMENT:
-            self._memory = torch.empty(size + ALIGNMENT, dtype=torch.uint8)
+            self._memory = torch.empty(size + ALIGNMENT, dtype=torch.uint8, device=self._device)
         return _aligned(self._memory.data_ptr())
+
+    def at(self, address: int, nbytes: int) -> torch.Tensor:
+        """The bytes at an address within what was handed out, u8 [nbytes]."""
+        start = address - self._memory.data_ptr()
+        return self._memory[start : start + nbytes]

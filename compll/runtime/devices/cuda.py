@@ -1,0 +1,175 @@
+"""The CUDA device: generated CUDA through CuPy, on torch's current stream and torch's memory. The only user of CuPy.
+
+Import it where there is a GPU only (see `presence.py`). A call launches kernels and returns: it waits for nothing,
+and can be captured in a CUDA graph once the same function has run before (that loads its code).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, assert_never
+
+import cupy
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from compll.codegen import ir
+from compll.codegen.driver import Compilation
+from compll.codegen.emit.cuda import emit
+from compll.codegen.emit.cuda_launch import Exchange, Launch, LibraryCall
+from compll.diagnostics import InternalError
+from compll.runtime.devices.base import LoadedFunction, Segment
+from compll.runtime.devices.cuda_batch import Lane, upload
+from compll.runtime.devices.cuda_code import build, target_of
+from compll.runtime.devices.launching import Launching
+from compll.runtime.devices.matrices import Matrices
+from compll.runtime.devices.records import Records, Workspace
+
+
+def available() -> str | None:
+    """None where CuPy can compile and run kernels, else the reason in one line."""
+    try:
+        if cupy.cuda.runtime.getDeviceCount() == 0:
+            return "no CUDA device"
+    except cupy.cuda.runtime.CUDARuntimeError as problem:
+        return f"CuPy cannot use the NVIDIA driver: {problem}"
+    try:
+        cupy.cuda.nvrtc.getVersion()
+    except (RuntimeError, OSError, ImportError) as problem:
+        first = (str(problem).splitlines() or [type(problem).__name__])[0]
+        return f"CuPy finds no NVRTC (the package `nvidia-cuda-nvrtc` has it): {first}"
+    return None
+
+
+@dataclass
+class Code:
+    """The kernels of a compilation, compiled and loaded for a GPU when first wanted."""
+
+    compilation: Compilation
+    _modules: dict[tuple[int, bool], Any] = field(default_factory=dict)
+    _kernels: dict[tuple[int, bool, str], Any] = field(default_factory=dict)
+
+    def compile(self, index: int, wide: bool = False) -> Any:
+        """The module for GPU `index`; `wide` for positions of 64 bits. Raises as `build` and `target_of` do."""
+        key = (index, wide)
+        if key not in self._modules:
+            nvrtc = cupy.cuda.nvrtc
+            target = target_of(torch.cuda.get_device_capability(index), nvrtc)
+            path = build(self.compilation.program.name, self._text(wide), target, nvrtc)
+            self._modules[key] = cupy.RawModule(path=str(path))
+        return self._modules[key]
+
+    def _text(self, wide: bool) -> str:
+        if not wide:
+            return self.compilation.source("cuda")
+        return emit(self.compilation.program.name, tuple(self.compilation.plans.values()), wide=True)
+
+    def kernel(self, index: int, wide: bool, name: str) -> Any:
+        """A kernel's handle, which belongs to one GPU."""
+        key = (index, wide, name)
+        if key not in self._kernels:
+            self._kernels[key] = self.compile(index, wide).get_function(name)
+        return self._kernels[key]
+
+
+@dataclass(frozen=True)
+class CudaFunction:
+    """One loaded function; safe to call from several threads, on any GPU, on any stream."""
+
+    name: str
+    launching: Launching
+    records: Records
+    code: Code
+    _lanes: dict[tuple[int, int], Lane] = field(default_factory=dict)
+
+    def __call__(self, segments: Sequence[Segment], threads: int | None = None) -> None:
+        """Run on every segment, on the current stream of its GPU; `threads` has no meaning here.
+
+        Raises InternalError where CUDA refuses a launch.
+        """
+        for device, group in _by_device(segments):
+            with torch.cuda.device(device):
+                stream = torch.cuda.current_stream(device)
+                lane = self._lanes.setdefault((device.index or 0, stream.cuda_stream), Lane())
+                with lane.lock, _cupy_stream(device.index or 0, stream):
+                    self._run(lane, group, device)
+
+    def _run(self, lane: Lane, segments: Sequence[Segment], device: torch.device) -> None:
+        batch = lane.batch(self.launching, segments, device)
+        workspace = Workspace(device)
+        words = np.concatenate([self.records.table(segments, workspace), batch.scratch_pointers], axis=1)
+        table = upload(words, device)
+        grids = iter(batch.grids)
+        for step in self.launching.function.steps:
+            match step:
+                case Launch():
+                    kernel = self.code.kernel(device.index or 0, batch.wide, step.function)
+                    self._launch(kernel, step, table.data_ptr(), next(grids))
+                case LibraryCall(step=product):
+                    self._multiply(product, segments, words, workspace)
+                case Exchange():
+                    pass  # alone, the mean over all ranks is the own value
+                case _:
+                    assert_never(step)
+
+    def _launch(self, kernel: Any, step: Launch, table: int, grid: tuple[int, int]) -> None:
+        tiles, address = grid
+        try:
+            kernel((tiles,), (step.block,), (np.uint64(table), np.uint64(address)))  # two pointers: 8 bytes each
+        except RuntimeError as problem:
+            raise InternalError(
+                f"CUDA refused kernel `{step.function}` of `{self.name}` ({problem}); the cause may be earlier work"
+            ) from problem
+
+    def _multiply(
+        self, product: ir.MatMul, segments: Sequence[Segment], words: NDArray[np.int64], workspace: Workspace
+    ) -> None:
+        names = [record.name for record in self.launching.function.record]
+        for segment, record in zip(segments, words, strict=True):
+            matrices = Matrices(
+                plan=self.launching.plan, segment=segment, addresses=dict(zip(names, record.tolist(), strict=False)),
+                environment=self.launching.environment(segment.environment), workspace=workspace,
+            )  # fmt: skip
+            matrices.multiply(product)
+
+
+def _by_device(segments: Sequence[Segment]) -> Iterator[tuple[torch.device, Sequence[Segment]]]:
+    groups: dict[torch.device, list[Segment]] = {}
+    for segment in segments:
+        groups.setdefault(next(iter(segment.arrays.values())).device, []).append(segment)
+    yield from groups.items()
+
+
+#: CuPy's objects for torch's streams, by GPU and address. Kept: one that goes away may take the stream with it.
+_streams: dict[tuple[int, int], Any] = {}
+
+
+def _cupy_stream(index: int, stream: torch.cuda.Stream) -> Any:
+    """Torch's stream as a context in which CuPy launches on it."""
+    key = (index, stream.cuda_stream)
+    if key not in _streams:
+        if hasattr(cupy.cuda.Stream, "from_external"):
+            _streams[key] = cupy.cuda.Stream.from_external(stream)
+        else:  # before CuPy 14
+            _streams[key] = cupy.cuda.ExternalStream(stream.cuda_stream, index)
+    return _streams[key]
+
+
+class CudaDevice:
+    """Compiles and loads functions for this machine's GPUs."""
+
+    @property
+    def name(self) -> str:
+        return "cuda"
+
+    def load(self, compilation: Compilation, function: str) -> LoadedFunction:
+        """Compile (or find) the program's kernels for the current GPU. Raises as `Code.compile` does."""
+        program, plan = compilation.program, compilation.plans[function]
+        code = Code(compilation)
+        code.compile(torch.cuda.current_device())
+        return CudaFunction(
+            name=f"{program.name}.{function}", launching=Launching(program, plan), records=Records(program, plan),
+            code=code,
+        )  # fmt: skip

@@ -1,0 +1,96 @@
+"""What a function keeps of a batch on a GPU, and how tables get there. Knows torch, not CuPy.
+
+All memory is torch's: its allocators order reuse by stream and know CUDA graphs. Host tables lie in pinned memory
+that torch hands out again only when the copy has been made; what is allocated while a graph is captured belongs to
+that graph.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from threading import RLock
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from compll.codegen.emit.cuda_launch import Launch
+from compll.runtime.devices.base import Segment
+from compll.runtime.devices.launching import Environment, Launching
+from compll.sizes import extent
+
+#: Batches whose tables and scratch a function keeps for one stream; a model's buckets are fewer.
+KEPT_BATCHES = 64
+
+#: From here on positions need 64 bits; 32 would do up to 2^32, but for what threads add to them at the end.
+WIDE = 2**31
+
+
+def upload(array: NDArray[Any], device: torch.device) -> torch.Tensor:
+    """The array's bytes on the device, copied by the current stream; the host waits for nothing."""
+    raw = np.ascontiguousarray(array).view(np.uint8).reshape(-1)
+    host = torch.empty(raw.size, dtype=torch.uint8, pin_memory=device.type == "cuda")
+    host.numpy()[:] = raw
+    return host.to(device, non_blocking=True, copy=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """What depends on the segments' shapes only. `grids` has (tiles, their address) for each launch, in order."""
+
+    grids: tuple[tuple[int, int], ...]
+    scratch_pointers: NDArray[np.int64]
+    wide: bool
+    memory: tuple[torch.Tensor, ...]  # what the addresses point into
+
+
+@dataclass
+class Lane:
+    """One stream of one GPU as a function sees it: calls take turns, since they share the batches' scratch."""
+
+    lock: RLock = field(default_factory=RLock)
+    _batches: OrderedDict[object, Batch] = field(default_factory=OrderedDict)
+
+    def batch(self, launching: Launching, segments: Sequence[Segment], device: torch.device) -> Batch:
+        """The batch of these shapes. A captured call gets one of its own: its graph may run whenever, and starts by
+        clearing its scratch."""
+        if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+            return make_batch(launching, segments, device)
+        key = tuple(tuple(segment.environment.values()) for segment in segments)
+        if key not in self._batches:
+            self._batches[key] = make_batch(launching, segments, device)
+            if len(self._batches) > KEPT_BATCHES:
+                self._batches.popitem(last=False)
+        self._batches.move_to_end(key)
+        return self._batches[key]
+
+
+def make_batch(launching: Launching, segments: Sequence[Segment], device: torch.device) -> Batch:
+    """Tiles in one copy, zeroed scratch."""
+    launches = [step for step in launching.function.steps if isinstance(step, Launch)]
+    distinct = {(step.work, step.per_tile): launching.tiles(step, segments) for step in launches}
+    tiles = upload(np.concatenate(list(distinct.values())), device) if distinct else torch.empty(0, device=device)
+    grids, address = {}, tiles.data_ptr()
+    for work, table in distinct.items():
+        grids[work] = len(table), address
+        address += table.nbytes
+    scratch = torch.zeros(max(1, launching.scratch_bytes(segments)), dtype=torch.uint8, device=device)
+    return Batch(
+        grids=tuple(grids[step.work, step.per_tile] for step in launches),
+        scratch_pointers=launching.scratch_table(segments, scratch.data_ptr()),
+        wide=any(needs_wide(launching, segment.environment) for segment in segments),
+        memory=(tiles, scratch),
+    )
+
+
+def needs_wide(launching: Launching, environment: Environment) -> bool:
+    """Whether a position in some array or iteration space of the function needs more than 32 bits."""
+    sizes, plan = launching.environment(environment), launching.plan
+    spaces = [step.work for step in launching.function.steps if isinstance(step, Launch) and step.work is not None]
+    extents = [extent(size, sizes) for size in spaces]
+    arrays = [math.prod(extent(size, sizes) for size in buffer.shape) for buffer in plan.buffers]
+    return max([int(environment["numel"]), *extents, *arrays]) >= WIDE
