@@ -2,25 +2,26 @@
 PYTHON ?= python3
 VENV := .venv
 STAMP := $(VENV)/.installed
+CHECKED := compll tests benchmarks algorithms
 
-.PHONY: setup demo test lint generate gpu clean
+.PHONY: setup demo test lint generate clean
 
 setup: $(STAMP)
 
 $(STAMP): setup.cfg pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
 demo: setup
-	$(VENV)/bin/compll train --compressor topk:ratio=0.01 --compressor adtopk:ratio=0.01 --json demo.json --plot demo.png
+	$(VENV)/bin/compll train --json demo.json --plot demo.png
 
 test: setup
-	$(VENV)/bin/python -m pytest
+	@$(VENV)/bin/python -m pytest
 
 lint: setup
-	$(VENV)/bin/flake8 compll tests benchmarks
-	$(VENV)/bin/isort --check-only --quiet compll tests benchmarks
+	$(VENV)/bin/flake8 $(CHECKED)
+	$(VENV)/bin/isort --check-only --quiet $(CHECKED)
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 

@@ -6,45 +6,48 @@ Exit status: 0 ok, 1 a finding (any CompllError), 2 wrong usage. A traceback is 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from importlib import import_module
 
 import typer
 
-from compll.cli.bench import bench
-from compll.cli.check import check
-from compll.cli.compile import compile_program
-from compll.cli.doctor import doctor
-from compll.cli.explain import explain
-from compll.cli.generate import generate
 from compll.cli.output import show_error
-from compll.cli.train import train
 from compll.diagnostics import CompllError
 
-app = typer.Typer(
-    name="compll",
-    help="Write a gradient compressor in a page; check it, read what it becomes, and train with it.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
+#: Where each command is. Only the one that is asked for is imported: some bring in libraries that take seconds to load.
 COMMANDS = {
-    "check": check,
-    "compile": compile_program,
-    "generate": generate,
-    "explain": explain,
-    "bench": bench,
-    "train": train,
-    "doctor": doctor,
+    "check": "compll.cli.check:check",
+    "compile": "compll.cli.compile:compile_program",
+    "generate": "compll.cli.generate:generate",
+    "explain": "compll.cli.explain:explain",
+    "bench": "compll.cli.bench:bench",
+    "train": "compll.cli.train:train",
+    "doctor": "compll.cli.doctor:doctor",
 }
-for name, command in COMMANDS.items():
-    app.command(name)(command)
 
 
 def run(arguments: Sequence[str] | None = None) -> None:
     """Run one command and leave the process with its status."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    named = [name for name in arguments[:1] if name in COMMANDS]
     try:
-        app(args=arguments)
+        application(named or COMMANDS)(args=list(arguments), prog_name="compll")
     except CompllError as problem:
         show_error(problem)
         sys.exit(1)
+
+
+def application(names: Iterable[str]) -> typer.Typer:
+    """A typer application with these commands."""
+    app = typer.Typer(
+        name="compll", no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
+    )
+    app.callback()(about)
+    for name in names:
+        module, _, function = COMMANDS[name].partition(":")
+        app.command(name)(getattr(import_module(module), function))
+    return app
+
+
+def about() -> None:
+    """Write a gradient compressor in a page; check it, read what it becomes, and train with it."""
