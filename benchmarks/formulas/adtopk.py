@@ -25,7 +25,7 @@ class AllDimensionTopK:
         return {"index": index, "value": matrix.gather(1, index)}
 
     def decompress(self, payload: Payload, shape: torch.Size, draws: Draws) -> Tensor:
-        dense = as_matrix(torch.zeros(shape))
+        dense = as_matrix(torch.zeros(shape, device=payload["value"].device))
         return dense.scatter(1, payload["index"], payload["value"]).reshape(shape)
 
 

@@ -49,7 +49,7 @@ class DeepGradientCompression:
         return payload
 
     def decompress(self, payload: Payload, shape: torch.Size, draws: Draws) -> Tensor:
-        dense = torch.zeros(shape.numel())
+        dense = torch.zeros(shape.numel(), device=payload["value"].device)
         dense[payload["index"]] = payload["value"]
         return dense.reshape(shape)
 

@@ -31,6 +31,6 @@ class RandomK:
         return {"value": flat[draws["index"]] * gain}
 
     def decompress(self, payload: Payload, shape: torch.Size, draws: Draws) -> Tensor:
-        dense = torch.zeros(shape.numel())
+        dense = torch.zeros(shape.numel(), device=payload["value"].device)
         dense[draws["index"]] = payload["value"]
         return dense.reshape(shape)

@@ -24,6 +24,6 @@ class TopK:
         return {"index": index, "value": flat[index]}
 
     def decompress(self, payload: Payload, shape: torch.Size, draws: Draws) -> Tensor:
-        dense = torch.zeros(shape.numel())
+        dense = torch.zeros(shape.numel(), device=payload["value"].device)
         dense[payload["index"]] = payload["value"]
         return dense.reshape(shape)
