@@ -14,22 +14,21 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from threading import Lock
+from typing import assert_never
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from compll.codegen import ir
 from compll.codegen.driver import Compilation
-from compll.codegen.emit.cuda_launch import Exchange, Launch, LibraryCall
-from compll.codegen.plan import KernelPlan
+from compll.codegen.emit.cuda_launch import Exchange, Launch, LaunchStep, LibraryCall
 from compll.diagnostics import CompllError, InternalError
 from compll.runtime import emulator
 from compll.runtime.devices.base import LoadedFunction, Segment
 from compll.runtime.devices.cpu import INCLUDE, build_library
 from compll.runtime.devices.launching import Launching
+from compll.runtime.devices.matrices import Matrices
 from compll.runtime.devices.records import Records, Workspace
-from compll.sizes import extent
 
 SOURCES = Path(emulator.__file__).parent
 
@@ -49,16 +48,17 @@ _running = Lock()  # shared memory and fibers belong to the process
 
 
 @cache
-def _headers() -> tuple[bytes, ...]:
+def emulator_headers() -> tuple[bytes, ...]:
+    """The contents of all headers that emulated text depends on."""
     device_library = sorted((INCLUDE / "compll").glob("*.cuh"))
     return tuple(p.read_bytes() for p in (*sorted(SOURCES.glob("*.h")), *device_library))
 
 
 @cache
-def _scheduler(check: str) -> ctypes.CDLL:
+def load_scheduler(check: str) -> ctypes.CDLL:
     """The library that kernels call; loaded before them, for all to see."""
     source = (SOURCES / "scheduler.cpp").read_text()
-    path = build_library("emulator", source, (*_COMMON, *CHECKS[check][1]), _headers())
+    path = build_library("emulator", source, (*_COMMON, *CHECKS[check][1]), emulator_headers())
     return ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
 
 
@@ -83,7 +83,6 @@ class EmulatedFunction:
     library: ctypes.CDLL
     launching: Launching
     records: Records
-    plan: KernelPlan
 
     def __call__(self, segments: Sequence[Segment], threads: int | None = None) -> None:
         """Run on every segment, in this thread. Raises InternalError where the emulator complains."""
@@ -92,41 +91,36 @@ class EmulatedFunction:
             workspace = Workspace()
             records = self.records.table(whole, workspace)
             scratch = np.zeros(self.launching.scratch_bytes(whole) // 8 + 1, np.int64)
-            table = np.concatenate([records, self.launching.scratch_table(whole, scratch.ctypes.data)], axis=1)
+            pointers = self.launching.scratch_table(whole, scratch.ctypes.data)
+            table = np.ascontiguousarray(np.concatenate([records, pointers], axis=1))
             for step in self.launching.function.steps:
-                self._step(step, np.ascontiguousarray(table), whole)
+                self._step(step, table, whole, workspace)
             for given, used in zip(segments, whole, strict=True):
                 _copy_back(given, used)
 
     def _step(
-        self, step: Launch | LibraryCall | Exchange, table: NDArray[np.int64], segments: Sequence[Segment]
+        self, step: LaunchStep, table: NDArray[np.int64], segments: Sequence[Segment], workspace: Workspace
     ) -> None:
         match step:
             case Launch():
-                tiles = self.launching.tiles(step, segments)
-                entry = getattr(self.library, f"launch_{step.function}")
-                entry.argtypes = [ctypes.c_uint, ctypes.c_uint, ctypes.c_void_p, ctypes.c_void_p]
-                if entry(len(tiles), step.block, table.ctypes.data, tiles.ctypes.data) != 0:
-                    raise InternalError(f"emulator: kernel `{step.function}` of `{self.name}` misbehaved, see stderr")
+                self._launch(step, table, self.launching.tiles(step, segments))
             case LibraryCall(step=product):
+                names = [f.name for f in self.launching.function.record]
                 for record, segment in zip(table, segments, strict=True):
-                    self._multiply(product, record, segment)
+                    Matrices(
+                        plan=self.launching.plan, segment=segment, addresses=dict(zip(names, record.tolist())),
+                        environment=self.launching.environment(segment.environment), workspace=workspace,
+                    ).multiply(product)  # fmt: skip
             case Exchange():
                 pass  # alone, the mean over all ranks is the own value
+            case _:
+                assert_never(step)
 
-    def _multiply(self, product: ir.MatMul, record: NDArray[np.int64], segment: Segment) -> None:
-        left, right = self._matrix(product.left, record, segment), self._matrix(product.right, record, segment)
-        left = left.T if product.transpose_left else left
-        right = right.T if product.transpose_right else right
-        self._matrix(product.result, record, segment)[...] = left @ right
-
-    def _matrix(self, value: ir.Value, record: NDArray[np.int64], segment: Segment) -> NDArray[np.float32]:
-        names = [f.name for f in self.launching.function.record]
-        address = int(record[names.index(self.plan.buffer_of(value).name)])
-        environment = self.launching.environment(segment.environment)
-        shape = tuple(extent(size, environment) for size in value.shape)
-        pointer = ctypes.cast(address, ctypes.POINTER(ctypes.c_float))
-        return np.ctypeslib.as_array(pointer, shape)
+    def _launch(self, launch: Launch, table: NDArray[np.int64], tiles: NDArray[np.uint32]) -> None:
+        entry = getattr(self.library, f"launch_{launch.function}")
+        entry.argtypes = [ctypes.c_uint, ctypes.c_uint, ctypes.c_void_p, ctypes.c_void_p]
+        if entry(len(tiles), launch.block, table.ctypes.data, tiles.ctypes.data) != 0:
+            raise InternalError(f"emulator: kernel `{launch.function}` of `{self.name}` misbehaved, see stderr")
 
 
 def _with_whole_words(segment: Segment) -> Segment:
@@ -161,16 +155,15 @@ class EmulatorDevice:
         program = compilation.program
         kernels = [name for plan in compilation.plans.values() for name in _kernel_names(Launching(program, plan))]
         check = _check()
-        _scheduler(check)
+        load_scheduler(check)
         text = host_text(compilation.source("cuda"), kernels)
-        path = build_library(f"{program.name}-emulated", text, (*KERNEL_FLAGS, *CHECKS[check][0]), _headers())
+        path = build_library(f"{program.name}-emulated", text, (*KERNEL_FLAGS, *CHECKS[check][0]), emulator_headers())
         plan = compilation.plans[function]
         return EmulatedFunction(
             name=f"{program.name}.{function}",
             library=ctypes.CDLL(str(path)),
             launching=Launching(program, plan),
             records=Records(program, plan),
-            plan=plan,
         )
 
 
