@@ -4,7 +4,7 @@ VENV := .venv
 STAMP := $(VENV)/.installed
 CHECKED := compll tests benchmarks algorithms
 
-.PHONY: setup demo test lint generate clean
+.PHONY: setup demo test lint generate gpu clean
 
 setup: $(STAMP)
 
@@ -27,6 +27,11 @@ lint: setup
 
 generate: setup
 	$(VENV)/bin/compll generate
+
+# tests, figures and stress on a GPU, with a report in reports/; says so in one line where there is none
+gpu: setup
+	@! command -v nvidia-smi >/dev/null || $(VENV)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,cuda]'
+	@$(VENV)/bin/python -m benchmarks.gpu $(GPU_ARGUMENTS)
 
 clean:
 	rm -rf $(VENV) build *.egg-info
