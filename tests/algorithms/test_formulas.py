@@ -14,8 +14,11 @@ import compll
 from benchmarks.formulas.adtopk import AllDimensionTopK
 from benchmarks.formulas.base import Draws, Formula, Memory, with_feedback
 from benchmarks.formulas.dgc import DeepGradientCompression
+from benchmarks.formulas.linear import Linear
 from benchmarks.formulas.onebit import OneBit
 from benchmarks.formulas.randomk import RandomK
+from benchmarks.formulas.signs import Signs
+from benchmarks.formulas.tbq import ThresholdBinary
 from benchmarks.formulas.terngrad import TernGrad
 from benchmarks.formulas.topk import TopK
 from compll.runtime.devices import available_devices
@@ -83,6 +86,10 @@ CASES = [
         draws=uniform_draws,
     ),
     Case(program="terngrad", formula=TernGrad(), params={}, feedback=False, draws=uniform_draws, tolerance=1e-6),
+    Case(program="efsignsgd", formula=Signs(), params={}, feedback=True, tolerance=1e-5),
+    Case(program="linear", formula=Linear(), params={}, feedback=True),
+    Case(program="linear", formula=Linear(bits=7), params={"bits": 7}, feedback=True),
+    Case(program="tbq", formula=ThresholdBinary(threshold=0.5), params={"threshold": 0.5}, feedback=True),
 ]  # fmt: skip
 
 

@@ -6,56 +6,53 @@
 
 namespace compll {
 
-// The low bytes of eight codes of up to 8 bits, one per byte of `codes`, squeezed into the low WIDTH bytes.
+// The fields of HALF bits in every SIZE bits of `x`, two by two: the upper one of a pair is moved down onto the lower one,
+// so that SIZE bits hold 2 HALF bits. The masks keep what is moved from what stays: they overlap where 2 HALF > SIZE / 2.
+template <int SIZE, int HALF>
+COMPLL_FN uint64_t join_pairs(uint64_t x) {
+    const uint64_t each = SIZE == 64 ? 1u : ~uint64_t{0} / ((uint64_t{1} << (SIZE & 63)) - 1u);
+    const uint64_t lower = each * ((uint64_t{1} << HALF) - 1u);
+    return (x & lower) | (x >> (SIZE / 2 - HALF) & lower << HALF);
+}
+
+// The inverse.
+template <int SIZE, int HALF>
+COMPLL_FN uint64_t split_pairs(uint64_t x) {
+    const uint64_t each = SIZE == 64 ? 1u : ~uint64_t{0} / ((uint64_t{1} << (SIZE & 63)) - 1u);
+    const uint64_t lower = each * ((uint64_t{1} << HALF) - 1u);
+    return (x & lower) | (x & lower << HALF) << (SIZE / 2 - HALF);
+}
+
+// The low bits of eight codes of up to 8 bits, one per byte of `codes`, squeezed into the low WIDTH bytes.
 template <int WIDTH>
 COMPLL_FN uint64_t pack_bytes(uint64_t codes) {
     static_assert(WIDTH >= 1 && WIDTH <= 8, "one code per byte");
-    uint64_t x = codes;
-    if (WIDTH < 8) {
-        x = (x | x >> (8 - WIDTH)) & uint64_t{0x0001000100010001u} * ((1u << 2 * WIDTH) - 1u);
-        x = (x | x >> (16 - 2 * WIDTH)) & uint64_t{0x0000000100000001u} * ((uint64_t{1} << 4 * WIDTH) - 1u);
-        x = (x | x >> (32 - 4 * WIDTH)) & ((uint64_t{1} << (8 * WIDTH & 63)) - 1u);
-    }
-    return x;
+    if (WIDTH == 8) return codes;
+    return join_pairs<64, 4 * WIDTH>(join_pairs<32, 2 * WIDTH>(join_pairs<16, WIDTH>(codes)));
 }
 
 // The inverse: eight codes from the low WIDTH bytes, one per byte.
 template <int WIDTH>
 COMPLL_FN uint64_t unpack_bytes(uint64_t packed) {
     static_assert(WIDTH >= 1 && WIDTH <= 8, "one code per byte");
-    uint64_t x = packed;
-    if (WIDTH < 8) {
-        x &= (uint64_t{1} << (8 * WIDTH & 63)) - 1u;
-        x = (x | x << (32 - 4 * WIDTH)) & uint64_t{0x0000000100000001u} * ((uint64_t{1} << 4 * WIDTH) - 1u);
-        x = (x | x << (16 - 2 * WIDTH)) & uint64_t{0x0001000100010001u} * ((1u << 2 * WIDTH) - 1u);
-        x = (x | x << (8 - WIDTH)) & uint64_t{0x0101010101010101u} * ((1u << WIDTH) - 1u);
-    }
-    return x;
+    if (WIDTH == 8) return packed;
+    return split_pairs<16, WIDTH>(split_pairs<32, 2 * WIDTH>(split_pairs<64, 4 * WIDTH>(packed)));
 }
 
 // Four codes of 9 to 16 bits, one per half word of `codes`, squeezed into the low 4 WIDTH bits.
 template <int WIDTH>
 COMPLL_FN uint64_t pack_halves(uint64_t codes) {
     static_assert(WIDTH > 8 && WIDTH <= 16, "one code per half word");
-    uint64_t x = codes;
-    if (WIDTH < 16) {
-        x = (x | x >> (16 - WIDTH)) & uint64_t{0x0000000100000001u} * ((uint64_t{1} << 2 * WIDTH) - 1u);
-        x = (x | x >> (32 - 2 * WIDTH)) & ((uint64_t{1} << (4 * WIDTH & 63)) - 1u);
-    }
-    return x;
+    if (WIDTH == 16) return codes;
+    return join_pairs<64, 2 * WIDTH>(join_pairs<32, WIDTH>(codes));
 }
 
 // The inverse; bits from 4 WIDTH on are ignored.
 template <int WIDTH>
 COMPLL_FN uint64_t unpack_halves(uint64_t packed) {
     static_assert(WIDTH > 8 && WIDTH <= 16, "one code per half word");
-    uint64_t x = packed;
-    if (WIDTH < 16) {
-        x &= (uint64_t{1} << (4 * WIDTH & 63)) - 1u;
-        x = (x | x << (32 - 2 * WIDTH)) & uint64_t{0x0000000100000001u} * ((uint64_t{1} << 2 * WIDTH) - 1u);
-        x = (x | x << (16 - WIDTH)) & uint64_t{0x0001000100010001u} * ((1u << WIDTH) - 1u);
-    }
-    return x;
+    if (WIDTH == 16) return packed;
+    return split_pairs<32, WIDTH>(split_pairs<64, 2 * WIDTH>(packed));
 }
 
 // Code `index` of a section; reads only bytes that hold it.
