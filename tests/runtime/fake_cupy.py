@@ -89,6 +89,7 @@ class FakeGpu:
     cupy_stream: int | None = None
     launches: list[Launched] = field(default_factory=list)
     problem: Exception | None = None
+    capturing: bool = False
     nvrtc: FakeNvrtc = field(default_factory=FakeNvrtc)
     devices: int | Exception = 1
 
@@ -168,6 +169,7 @@ def install(gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(__import__("sys").modules, "compll.runtime.devices.cuda", raising=False)
     monkeypatch.setattr(torch.cuda, "device", gpu.use_device)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=gpu.stream))
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: gpu.capturing)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: (9, 0))
 

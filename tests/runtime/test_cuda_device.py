@@ -147,6 +147,19 @@ def test_what_is_kept(load: Load, gpu: FakeGpu) -> None:
     assert tile_addresses(gpu) != first
 
 
+def test_a_captured_call_keeps_to_itself(load: Load, gpu: FakeGpu) -> None:
+    """Its graph may run later beside other calls: tiles and scratch are its own, and nobody else gets them."""
+    compressor, grad = load("topk"), gradient(40_000, "normal")
+    compressor.encode(grad)
+    usual = tile_addresses(gpu)
+    gpu.capturing = True
+    compressor.encode(grad)
+    assert set(tile_addresses(gpu)).isdisjoint(usual)
+    gpu.capturing = False
+    compressor.encode(grad)
+    assert tile_addresses(gpu) == usual
+
+
 def test_few_batches_are_kept(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda_batch, "KEPT_BATCHES", 2)
     compressor = load("topk")

@@ -58,7 +58,7 @@ class Lane:
     def batch(self, launching: Launching, segments: Sequence[Segment], device: torch.device) -> Batch:
         """The batch of these shapes. A captured call gets one of its own: its graph may run whenever, and starts by
         clearing its scratch."""
-        if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+        if torch.cuda.is_current_stream_capturing():
             return make_batch(launching, segments, device)
         key = tuple(tuple(segment.environment.values()) for segment in segments)
         if key not in self._batches:
