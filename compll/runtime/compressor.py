@@ -18,12 +18,13 @@ from compll.diagnostics import CompllError
 from compll.dsl.parameters import parameter_values
 from compll.runtime import operators
 from compll.runtime.batch import Item, run_batch
-from compll.runtime.buffers import accumulator, encode_arrays, new_payload, out_buffer, store
-from compll.runtime.checks import aligned, check_bytes, check_dense, check_float, check_held, check_shape
+from compll.runtime.buffers import encode_arrays, new_payload, out_buffer
+from compll.runtime.checks import check_bytes, check_dense, check_float, check_held, check_shape
 from compll.runtime.devices import open_device
 from compll.runtime.devices.base import Device
 from compll.runtime.handles import content_handle
 from compll.runtime.key import Key
+from compll.runtime.merging import Merger
 from compll.runtime.payload import Payload
 from compll.runtime.program import ANY_SHAPE, Program, SectionLayout, Sized, Values, reduces_inside
 from compll.runtime.state import Previous, State
@@ -50,9 +51,10 @@ class Compressor:
         self._values = dict(values)
         self._defaults = dict(defaults)
         self._feedback = feedback
+        self._sizes: dict[tuple[torch.Size, torch.dtype], Sized] = {}
         self.backend = backend
         contents = (compll.__version__, program.source_hash, self._values, backend, feedback)
-        self.handle = content_handle(program.compressor.name, *contents)
+        self.handle = content_handle(program.name, *contents)
         self._found_by_handle = operators.compressors.register(self.handle, self)
         if backend != "auto":
             open_device(backend)  # say at once when it is not there
@@ -61,7 +63,7 @@ class Compressor:
 
     @property
     def name(self) -> str:
-        return self._program.compressor.name
+        return self._program.name
 
     @property
     def params(self) -> dict[str, float | int | bool]:
@@ -263,16 +265,10 @@ class Compressor:
         `mean` divides the sum once by the number of ranks, those without a gradient included. `add` starts from what
         `outs` hold. Sums are in f32 and rounded once.
         """
-        sums = [accumulator(out, add=add) for out in outs]
-        started = [add] * len(outs)
-        for rank in range(max((len(p) for p in payloads), default=0)):
-            for function in ("decode", "decode_add"):
-                self._decode_round(payloads, sums, started, rank=rank, function=function, threads=threads)
-            started = [s or row[rank] is not None for s, row in zip(started, payloads, strict=True)]
-        for out, total, begun, row in zip(outs, sums, started, payloads, strict=True):
-            if not begun:
-                total.zero_()
-            store(total, out, divisor=len(row) if mean else 1)
+        if outs:
+            device = self._device(outs[0])
+            merger = Merger(program=self._program, device=device, sized=self._sized, threads=threads)
+            merger.merge(payloads, outs, add=add, mean=mean)
 
     # --- helpers -----------------------------------------------------------------------------------------------------
 
@@ -293,27 +289,6 @@ class Compressor:
     def _previous_of(self, payload: torch.Tensor, dtype: torch.dtype) -> Previous:
         return Previous(payload=payload, form=partial(operators.joined, self, dtype), values=self._values)
 
-    def _decode_round(
-        self,
-        payloads: Sequence[Sequence[Payload | None]],
-        sums: Sequence[torch.Tensor],
-        started: Sequence[bool],
-        *,
-        rank: int,
-        function: str,
-        threads: int | None,
-    ) -> None:
-        items = []
-        for row, total, begun in zip(payloads, sums, started, strict=True):
-            payload = row[rank]
-            if payload is None or begun != (function == "decode_add"):
-                continue
-            sized = self._sized(payload.shape, payload.dtype)
-            check_bytes(payload.buffer, sized.payload_nbytes, total.device, owner=self.name)
-            items.append(Item(sized, {"payload": aligned(payload.buffer), "out": total.view(-1)}, payload.key))
-        if items:
-            run_batch(self._program, self._device(sums[0]), function, items, threads=threads)
-
     def _state_arrays(self, sized: Sized, grad: torch.Tensor, state: State) -> dict[str, torch.Tensor]:
         arrays = {}
         if self.feedback:
@@ -331,7 +306,10 @@ class Compressor:
         return arrays
 
     def _sized(self, shape: Sequence[int], dtype: torch.dtype) -> Sized:
-        return self._program.sized(torch.Size(shape), dtype, self._values, self._defaults)
+        key = (torch.Size(shape), dtype)
+        if key not in self._sizes:
+            self._sizes[key] = self._program.sized(*key, self._values, self._defaults)
+        return self._sizes[key]
 
     def _device(self, tensor: torch.Tensor) -> Device:
         on_gpu = tensor.device.type == "cuda"

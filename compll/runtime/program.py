@@ -93,12 +93,16 @@ class Program:
     def compressor(self) -> ast.Compressor:
         return self.module.compressor
 
+    @property
+    def name(self) -> str:
+        return self.module.compressor.name
+
     def sized(self, shape: torch.Size, dtype: torch.dtype, values: Values, defaults: Values) -> Sized:
         """The program for this shape and dtype; `defaults` stand in for parameters that stay arguments of kernels, so
         that values which change from step to step share one compilation. Raises CompllError for another dtype."""
         if dtype not in GRADIENT_DTYPES:
             allowed = ", ".join(str(d) for d in GRADIENT_DTYPES)
-            raise CompllError(f"compressor `{self.compressor.name}` needs a gradient of {allowed}, got {dtype}")
+            raise CompllError(f"compressor `{self.name}` needs a gradient of {allowed}, got {dtype}")
         key = (shape, dtype, tuple(values.items()))
         with self._lock:
             if key not in self._sized:

@@ -171,6 +171,7 @@ def test_equal_compressors_have_one_handle_until_the_last_is_gone() -> None:
     other_backend = compll.load("topk", ratio=0.03, backend="reference")
     others = [first.with_params(ratio=0.04), first.with_feedback(False), other_backend]
     assert first.handle == second.handle and len({c.handle for c in [first, *others]}) == 4
+    assert others[0].with_params(ratio=0.03).handle == first.handle
     handle, seen = first.handle, weakref.ref(second)
     del first
     gc.collect()

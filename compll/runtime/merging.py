@@ -1,0 +1,63 @@
+"""Payloads of several ranks into one gradient, for many gradients at once: in rank order, in f32, rounded once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from compll.runtime.batch import Item, run_batch
+from compll.runtime.buffers import accumulator, store
+from compll.runtime.checks import aligned, check_bytes
+from compll.runtime.devices.base import Device
+from compll.runtime.payload import Payload
+from compll.runtime.program import Program, Sized
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """One gradient on its way: what is added, where, and where the result goes."""
+
+    items: Sequence[Item]
+    total: torch.Tensor
+    out: torch.Tensor
+    divisor: int
+
+    def finish(self, *, add: bool) -> None:
+        if not self.items and not add:
+            self.total.zero_()
+        store(self.total, self.out, divisor=self.divisor)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merger:
+    """Runs a program's decode; `sized` is the program for a shape and dtype."""
+
+    program: Program
+    device: Device
+    sized: Callable[[torch.Size, torch.dtype], Sized]
+    threads: int | None
+
+    def merge(
+        self, rows: Sequence[Sequence[Payload | None]], outs: Sequence[torch.Tensor], *, add: bool, mean: bool
+    ) -> None:
+        """Into each of `outs` the sum of a row's payloads (None: nothing), divided by the row's length for a mean."""
+        sums = [self._sum(row, out, add=add, mean=mean) for row, out in zip(rows, outs, strict=True)]
+        for turn in range(max(len(s.items) for s in sums)):
+            function = "decode_add" if add or turn else "decode"
+            items = [s.items[turn] for s in sums if turn < len(s.items)]
+            run_batch(self.program, self.device, function, items, threads=self.threads)
+        for s in sums:
+            s.finish(add=add)
+
+    def _sum(self, row: Sequence[Payload | None], out: torch.Tensor, *, add: bool, mean: bool) -> Sum:
+        total = accumulator(out, add=add)
+        flat = total.view(-1)
+        items = [self._item(payload, flat) for payload in row if payload is not None]
+        return Sum(items, total, out, len(row) if mean else 1)
+
+    def _item(self, payload: Payload, out: torch.Tensor) -> Item:
+        sized = self.sized(payload.shape, payload.dtype)
+        check_bytes(payload.buffer, sized.payload_nbytes, out.device, owner=self.program.name)
+        return Item(sized, {"payload": aligned(payload.buffer), "out": out}, payload.key)
