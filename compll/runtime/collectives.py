@@ -16,6 +16,9 @@ import torch.distributed as dist
 
 from compll.diagnostics import CompllError
 
+#: Under its new name where torch has it: the old one warns there on every rank.
+_gather_into = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+
 
 class Handle(Protocol):
     """Operations that were started together."""
@@ -91,7 +94,7 @@ class TorchCollectives:
         return self._world_size
 
     def all_gather(self, output: torch.Tensor, source: torch.Tensor, done: Callable[[], None]) -> Handle:
-        return _Works([dist.all_gather_into_tensor(output, source, group=self._group, async_op=True)], done)
+        return _Works([_gather_into(output, source, group=self._group, async_op=True)], done)
 
     def all_reduce(self, tensors: Sequence[torch.Tensor], done: Callable[[], None]) -> Handle:
         return _Works([dist.all_reduce(t, group=self._group, async_op=True) for t in tensors], done)
@@ -119,7 +122,7 @@ def _is_partial(group: dist.ProcessGroup) -> bool:
 def _check_equal_counts(parent: dist.ProcessGroup, world_size: int) -> None:
     counts = torch.empty(world_size, dtype=torch.int64)
     mine = torch.tensor([len(dist.distributed_c10d._world.pg_names)])
-    dist.all_gather_into_tensor(counts, mine, group=parent)
+    _gather_into(counts, mine, group=parent)
     if len(set(counts.tolist())) > 1:
         raise CompllError(
             "the ranks of the DDP object are in unequally many process groups, so that torch cannot make one for "
