@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,10 +20,15 @@ EXACT = [name for name in ALGORITHMS if name not in INEXACT]
 pytestmark = pytest.mark.skipif("cpu" not in available_devices(), reason="needs a C++ compiler")
 
 
+@cache
+def load(name: str, backend: str) -> compll.Compressor:
+    return compll.load(name, backend=backend)
+
+
 def compare(name: str, gradients: list[torch.Tensor]) -> None:
-    expected = Run(compll.load(name, backend="reference")).steps(gradients)
+    expected = Run(load(name, "reference")).steps(gradients)
     for threads in (1, 2):
-        found = Run(compll.load(name, backend="cpu"), threads=threads).steps(gradients)
+        found = Run(load(name, "cpu"), threads=threads).steps(gradients)
         assert differences(expected, found) == []
 
 
@@ -53,7 +59,7 @@ def test_narrow_gradients(name: str, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("name", sorted(INEXACT))
 def test_products_agree_closely(name: str) -> None:
     gradients = [gradient((300, 70), "normal", seed) for seed in range(3)]
-    expected = Run(compll.load(name, backend="reference")).steps(gradients)
-    found = Run(compll.load(name, backend="cpu"), threads=2).steps(gradients)
+    expected = Run(load(name, "reference")).steps(gradients)
+    found = Run(load(name, "cpu"), threads=2).steps(gradients)
     for a, b in zip(expected, found, strict=True):
         torch.testing.assert_close(a["decoded"], b["decoded"], rtol=1e-3, atol=1e-3)

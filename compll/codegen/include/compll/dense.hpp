@@ -2,9 +2,6 @@
 // the number of threads.
 #pragma once
 
-#include <cmath>
-#include <functional>
-
 #include <compll/storage.hpp>
 
 namespace compll {
@@ -94,7 +91,7 @@ inline void orthonormalize(const float* source, int64_t rows, int64_t cols, int 
     if (result != source) copy(source, rows * cols, threads, result);
     for (int64_t c = 0; c < cols; c++) {
         float* column = result + c;
-        const double before = std::sqrt(column_dot(column, column, rows, cols));
+        const double before = square_root(column_dot(column, column, rows, cols));
         for (int64_t q = 0; q < 2 * c; q++) {
             const float* earlier = result + q % c;
             const double dot = column_dot(earlier, column, rows, cols);
@@ -102,7 +99,7 @@ inline void orthonormalize(const float* source, int64_t rows, int64_t cols, int 
                 column[i * cols] = float(double(column[i * cols]) - double(earlier[i * cols]) * dot);
             }
         }
-        const double after = std::sqrt(column_dot(column, column, rows, cols));
+        const double after = square_root(column_dot(column, column, rows, cols));
         const double scale = after > before * 0x1p-10 ? 1.0 / after : 0.0;
         for (int64_t i = 0; i < rows; i++) column[i * cols] = scale == 0.0 ? 0.0f : float(column[i * cols] * scale);
     }

@@ -1,55 +1,46 @@
 // Strips of uniform draws: every Philox block is computed once, eight side by side.
 #pragma once
 
-#if defined(__AVX2__)
-#include <immintrin.h>
-#endif
+#include <cstring>
 
 #include <compll/philox.h>
+#include <compll/vector.hpp>
 
 namespace compll {
 
-#if defined(__AVX2__)
-
-// The high and the low halves of factor * x, for eight lanes.
-inline void multiply_wide(__m256i factor, __m256i x, __m256i& high, __m256i& low) {
-    const __m256i even = _mm256_mul_epu32(factor, x);
-    const __m256i odd = _mm256_mul_epu32(factor, _mm256_srli_epi64(x, 32));
-    high = _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xaa);
-    low = _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xaa);
-}
-
 // The 32 words of blocks block .. block + 7, block by block. The eight must not cross a multiple of 2^32.
+#if COMPLL_AVX2
+
 inline void philox_eight(const Stream& stream, uint64_t block, uint32_t* words) {
-    const __m256i first = _mm256_set1_epi32(int32_t(0xd2511f53u));
-    const __m256i second = _mm256_set1_epi32(int32_t(0xcd9e8d57u));
-    __m256i c0 = _mm256_add_epi32(_mm256_set1_epi32(int32_t(uint32_t(block))),
-                                  _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-    __m256i c1 = _mm256_set1_epi32(int32_t(uint32_t(block >> 32) | stream.number << 24));
-    __m256i c2 = _mm256_set1_epi32(int32_t(stream.step));
-    __m256i c3 = _mm256_set1_epi32(int32_t(stream.gradient));
+    u32x8 c0 = uint32_t(block) + u32x8{0, 1, 2, 3, 4, 5, 6, 7};
+    u32x8 c1 = (uint32_t(block >> 32) | stream.number << 24) + u32x8{};
+    u32x8 c2 = stream.step + u32x8{};
+    u32x8 c3 = stream.gradient + u32x8{};
     uint32_t k0 = stream.seed;
     uint32_t k1 = stream.owner;
     for (int round = 0; round < 10; round++) {
-        __m256i high0, low0, high1, low1;
-        multiply_wide(first, c0, high0, low0);
-        multiply_wide(second, c2, high1, low1);
-        c0 = _mm256_xor_si256(_mm256_xor_si256(high1, c1), _mm256_set1_epi32(int32_t(k0)));
-        c2 = _mm256_xor_si256(_mm256_xor_si256(high0, c3), _mm256_set1_epi32(int32_t(k1)));
+        u32x8 high0, low0, high1, low1;
+        multiply_wide(0xd2511f53u + u32x8{}, c0, high0, low0);
+        multiply_wide(0xcd9e8d57u + u32x8{}, c2, high1, low1);
+        c0 = high1 ^ c1 ^ k0;
+        c2 = high0 ^ c3 ^ k1;
         c1 = low1;
         c3 = low0;
         k0 += 0x9e3779b9u;
         k1 += 0xbb67ae85u;
     }
-    const __m256i a = _mm256_unpacklo_epi32(c0, c1), b = _mm256_unpackhi_epi32(c0, c1);
-    const __m256i c = _mm256_unpacklo_epi32(c2, c3), d = _mm256_unpackhi_epi32(c2, c3);
-    const __m256i b04 = _mm256_unpacklo_epi64(a, c), b15 = _mm256_unpackhi_epi64(a, c);
-    const __m256i b26 = _mm256_unpacklo_epi64(b, d), b37 = _mm256_unpackhi_epi64(b, d);
-    __m256i* out = reinterpret_cast<__m256i*>(words);
-    _mm256_storeu_si256(out, _mm256_permute2x128_si256(b04, b15, 0x20));
-    _mm256_storeu_si256(out + 1, _mm256_permute2x128_si256(b26, b37, 0x20));
-    _mm256_storeu_si256(out + 2, _mm256_permute2x128_si256(b04, b15, 0x31));
-    _mm256_storeu_si256(out + 3, _mm256_permute2x128_si256(b26, b37, 0x31));
+    // Four vectors of one word of each block become four vectors of two blocks.
+    const u32x8 low01 = __builtin_shuffle(c0, c1, u32x8{0, 8, 1, 9, 2, 10, 3, 11});
+    const u32x8 high01 = __builtin_shuffle(c0, c1, u32x8{4, 12, 5, 13, 6, 14, 7, 15});
+    const u32x8 low23 = __builtin_shuffle(c2, c3, u32x8{0, 8, 1, 9, 2, 10, 3, 11});
+    const u32x8 high23 = __builtin_shuffle(c2, c3, u32x8{4, 12, 5, 13, 6, 14, 7, 15});
+    const u32x8 first = {0, 1, 8, 9, 2, 3, 10, 11};
+    const u32x8 second = {4, 5, 12, 13, 6, 7, 14, 15};
+    const u32x8 pairs[4] = {
+        __builtin_shuffle(low01, low23, first), __builtin_shuffle(low01, low23, second),
+        __builtin_shuffle(high01, high23, first), __builtin_shuffle(high01, high23, second),
+    };
+    std::memcpy(words, pairs, sizeof pairs);
 }
 
 #else

@@ -3,11 +3,7 @@
 
 #include <cstring>
 
-#if defined(__AVX2__)
-#include <immintrin.h>
-#endif
-
-#include <compll/scalar.h>
+#include <compll/vector.hpp>
 
 namespace compll {
 
@@ -21,15 +17,16 @@ inline uint64_t mask_not_below(const K* keys, int count, K threshold) {
     return mask;
 }
 
-#if defined(__AVX2__)
+#if COMPLL_AVX2
 template <>
 inline uint64_t mask_not_below<float>(const float* keys, int count, float threshold) {
     uint64_t mask = 0;
     if (count == STRIP) {
-        const __m256 limit = _mm256_set1_ps(threshold);
         for (int i = 0; i < STRIP; i += 8) {
-            const __m256 reached = _mm256_cmp_ps(_mm256_loadu_ps(keys + i), limit, _CMP_NLT_UQ);
-            mask |= uint64_t(uint32_t(_mm256_movemask_ps(reached))) << i;
+            f32x8 eight;
+            std::memcpy(&eight, keys + i, sizeof eight);
+            const auto below = reinterpret_cast<f32x8>(eight < threshold);
+            mask |= uint64_t(0xffu & ~uint32_t(__builtin_ia32_movmskps256(below))) << i;
         }
         return mask;
     }
@@ -41,10 +38,11 @@ inline uint64_t mask_not_below<float>(const float* keys, int count, float thresh
 // `flags` holds 0 or 1 and has room for a whole strip.
 inline uint64_t mask_of(const bool* flags, int count) {
     uint64_t mask = 0;
-#if defined(__AVX2__)
+#if COMPLL_AVX2
     for (int i = 0; i < STRIP; i += 32) {
-        const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(flags + i));
-        mask |= uint64_t(uint32_t(_mm256_movemask_epi8(_mm256_slli_epi16(bytes, 7)))) << i;
+        i8x32 bytes;
+        std::memcpy(&bytes, flags + i, sizeof bytes);
+        mask |= uint64_t(uint32_t(__builtin_ia32_pmovmskb256(bytes == 1))) << i;
     }
 #else
     for (int i = 0; i < count; i++) mask |= uint64_t(flags[i]) << i;

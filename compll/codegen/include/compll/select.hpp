@@ -8,8 +8,6 @@
 #pragma once
 
 #include <array>
-#include <cmath>
-#include <functional>
 #include <limits>
 
 #include <compll/filter.hpp>
@@ -25,11 +23,16 @@ K lowest_key() {
     return Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
 }
 
+template <class Order>
+void largest_first(Order* orders, int64_t rank, int64_t count) {
+    std::nth_element(orders, orders + rank - 1, orders + count, [](Order a, Order b) { return a > b; });
+}
+
 // The `rank`-th largest of `count` keys (1-based), never NaN; the lowest key where there are fewer. Reorders `orders`.
 template <class K, class Order>
 K threshold_of(Order* orders, int64_t count, int64_t rank) {
     if (rank > count) return lowest_key<K>();
-    std::nth_element(orders, orders + rank - 1, orders + count, std::greater<Order>());
+    largest_first(orders, rank, count);
     const K key = key_of_order<K>(orders[rank - 1]);
     return key == key ? key : std::numeric_limits<K>::infinity();
 }
@@ -37,7 +40,7 @@ K threshold_of(Order* orders, int64_t count, int64_t rank) {
 // How many of a sample must reach the threshold so that k of the whole do, but for chances of a few sigma.
 inline int64_t sample_rank(int64_t sampled, int64_t length, int64_t k, double sigmas, int64_t least) {
     const double expected = double(k) * double(sampled) / double(length);
-    return int64_t(expected + sigmas * std::sqrt(expected)) + least;
+    return int64_t(expected + sigmas * square_root(expected)) + least;
 }
 
 template <class K, class... V>
@@ -158,7 +161,7 @@ class Top {
         const K* keys = list_.template values<0>();
         Scratch<Order> order(candidates);
         for (int64_t j = 0; j < candidates; j++) order[j] = order_key(keys[slot(j)]);
-        std::nth_element(order.get(), order.get() + k_ - 1, order.get() + candidates, std::greater<Order>());
+        largest_first(order.get(), k_, candidates);
         kth_ = order[k_ - 1];
         int64_t ties = k_;
         for (int64_t j = 0; j < k_ - 1; j++) ties -= order[j] > kth_;
