@@ -7,7 +7,7 @@ DEMO = (
     "dense-bf16",
     "topk:ratio=0.01",
     "adtopk:ratio=0.01",
-    "dgc:ratio=0.25/50:0.06/100:0.016/150:0.004/200:0.001",
+    "dgc:ratio=0.25/50:0.06/100:0.016/150:0.004",
     "terngrad",
     "onebit",
     "randomk:ratio=0.25",

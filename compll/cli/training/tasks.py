@@ -70,7 +70,7 @@ TASKS: dict[str, Task] = {
     task.name: task
     for task in (
         Task(
-            name="digits", metric="accuracy", batch=16, learning_rate=0.06, warmup_steps=50, epochs=24,
+            name="digits", metric="accuracy", batch=16, learning_rate=0.05, warmup_steps=50, epochs=30,
             model=lambda: perceptron(Pixels(16.0), 64, 256, 128, 10),
         ),
         Task(
