@@ -57,7 +57,7 @@ NAMES = (
 RUN = """
 import ctypes, sys
 import numpy as np
-from runtime.test_emulator import build
+from runtime.test_emulator_device import build
 kernel, check = sys.argv[1:]
 library = build(check)
 out = np.zeros(64, np.uint32)
