@@ -10,6 +10,7 @@ import sys
 import time
 import traceback
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from multiprocessing.connection import Connection
@@ -35,7 +36,8 @@ def work(rank: int, job: Job, events: Connection) -> None:
         worker.run_all()
     except Exception as problem:
         text = f"{type(problem).__name__}: {problem}"
-        events.send(Failure(rank=rank, run=worker.current, error=text, traceback=traceback.format_exc()))
+        with suppress(OSError):  # nobody may be listening any more
+            events.send(Failure(rank=rank, run=worker.current, error=text, traceback=traceback.format_exc()))
         # no orderly shutdown: the others hang in a collective until this process's sockets are gone
         events.close()
         sys.stderr.flush()
