@@ -107,10 +107,13 @@ def _measure(
     for label, compressor in zip(labels, compressors, strict=True):
         status.update(f"{label} at {workload.name}")
         try:
-            yield measure(label, compressor, workload, rounds)
+            row = measure(label, compressor, workload, rounds)
         except CompllError as problem:
             print(f"{label} at {workload.name} is not measured")
             show_error(problem)
+            continue
+        status.console.print(f"{label} at {workload.name}: {row.copies(row.encode.ms):.2f} C", highlight=False)
+        yield row
 
 
 def _show(rows: Sequence[Row], workload: Workload, how: str) -> None:

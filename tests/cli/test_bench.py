@@ -90,6 +90,15 @@ def test_a_selection_is_compared_with_that_of_torch_whoever_wrote_it() -> None:
     assert peers.selected(compll.load("onebit").sized((40,))) is None
 
 
+def test_a_selection_in_blocks_pads_the_last_one() -> None:
+    blocks = SELECTING.replace("n]", "blocks(16), 16]").replace("f32[k]", "f32[blocks(16), k]")
+    blocks = blocks.replace("u32[k]", "u32[blocks(16), k]").replace("n / 4", "4").replace("scatter(n,", "scatter(16,")
+    Path("blocks.cll").write_text(blocks)
+    assert peers.selected(compll.load("blocks.cll").sized((40,))) == (4, (3, 16))
+    assert bench("--compressor", "blocks.cll", "--shapes", "flat:40", "--json", "out.json") == 0
+    assert rows()[0]["baseline"] == "torch.topk alone"
+
+
 def test_without_the_repository_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.setattr(peers, "REPOSITORY", tmp_path)
     assert bench("--compressor", "onebit", "--shapes", "flat:100", "--json", "out.json") == 0

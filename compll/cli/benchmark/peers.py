@@ -7,6 +7,7 @@ has none. What a program's IR tells, `torch.topk` for a selection, needs no repo
 from __future__ import annotations
 
 import importlib
+import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 import torch
+from torch.nn.functional import pad
 
 import compll
 from compll.cli.benchmark.compiled import Compiled, compiled
@@ -94,13 +96,18 @@ def _selections(mine: Compiled) -> Iterator[Contestant]:
         for gradient, count in zip(mine.workload.gradients(number), counts, strict=True):
             assert count is not None
             k, view = count
-            torch.topk(gradient.view(view).abs(), k, sorted=False)
+            torch.topk(_viewed(gradient.view(-1), view).abs(), k, sorted=False)
 
     yield Contestant("torch.topk alone", step)
 
 
+def _viewed(flat: torch.Tensor, view: tuple[int, ...]) -> torch.Tensor:
+    missing = math.prod(view) - flat.numel()
+    return (pad(flat, (0, missing)) if missing else flat).view(view)  # pad copies even when there is nothing to add
+
+
 def selected(sized: Sized) -> tuple[int, tuple[int, ...]] | None:
-    """(k, view) where encode takes the k largest of the whole gradient, or of every row of that view."""
+    """(k, view) where encode takes the k largest of the whole gradient, or of every row of that zero-padded view."""
     program = sized.compilation.program
     sizes = size_environment(program, sized.environment)
     for sweep in _sweeps(program.function("encode").operations):
