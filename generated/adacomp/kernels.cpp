@@ -51,7 +51,7 @@ void encode_largest(const EncodeSegment& segment, int threads) {
                         const float g = gradient_strip[i];
                         const bool ok = compll::is_finite(g);
                         const float residue = state_residue[origin + i];
-                        const float g_2 = ok ? g : kept;
+                        const float g_2 = compll::only_if(ok, g);
                         const float total = residue + g_2;
                         const float t = compll::absolute(total);
                         ok_strip[i] = ok;
@@ -120,7 +120,7 @@ void encode_scale(const EncodeSegment& segment, [[maybe_unused]] int threads) {
     const bool some = size > c;
     const float scale_sum_2 = scale_sum[0];
     const float mean = scale_sum_2 / size;
-    const float scale = some ? mean : c;
+    const float scale = compll::only_if(some, mean);
     payload_scale[0] = compll::canonical(scale);
 }
 
@@ -137,7 +137,7 @@ void encode_residue_2(const EncodeSegment& segment, int threads) {
     const bool some = size > kept;
     const float scale_sum_2 = scale_sum[0];
     const float mean = scale_sum_2 / size;
-    const float scale = some ? mean : kept;
+    const float scale = compll::only_if(some, mean);
     const int64_t length = segment.ceil_numel_by_bin * segment.bin_size;
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
@@ -157,7 +157,7 @@ void encode_residue_2(const EncodeSegment& segment, int threads) {
                         const float residue = state_residue[first + i];
                         const float g = gradient_strip[i];
                         const bool ok = compll::is_finite(g);
-                        const float g_2 = ok ? g : kept;
+                        const float g_2 = compll::only_if(ok, g);
                         const float total = residue + g_2;
                         const float t_2 = total + g_2;
                         const float t_3 = compll::absolute(t_2);
@@ -309,7 +309,7 @@ void encode_with_feedback_scale(const EncodeWithFeedbackSegment& segment, [[mayb
     const bool some = size > c;
     const float scale_sum_2 = scale_sum[0];
     const float mean = scale_sum_2 / size;
-    const float scale = some ? mean : c;
+    const float scale = compll::only_if(some, mean);
     payload_scale[0] = compll::canonical(scale);
 }
 
@@ -327,7 +327,7 @@ void encode_with_feedback_residue_2(const EncodeWithFeedbackSegment& segment, in
     const bool some = size > c;
     const float scale_sum_2 = scale_sum[0];
     const float mean = scale_sum_2 / size;
-    const float scale = some ? mean : c;
+    const float scale = compll::only_if(some, mean);
     const int64_t length = segment.ceil_numel_by_bin * segment.bin_size;
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
@@ -508,7 +508,7 @@ void encode_with_lazy_feedback_largest(const EncodeWithLazyFeedbackSegment& segm
                         const float t = code_2 - c;
                         const float out = t * scale;
                         const float c_2 = a - out;
-                        const float residual_2 = inside ? c_2 : zero;
+                        const float residual_2 = compll::only_if(inside, c_2);
                         const float acc = g + residual_2;
                         const bool ok = compll::is_finite(acc);
                         const float g_2 = ok ? acc : residual_2;
@@ -583,7 +583,7 @@ void encode_with_lazy_feedback_scale(const EncodeWithLazyFeedbackSegment& segmen
     const bool some = size > c;
     const float scale_sum_2 = scale_sum[0];
     const float mean = scale_sum_2 / size;
-    const float scale = some ? mean : c;
+    const float scale = compll::only_if(some, mean);
     payload_scale[0] = compll::canonical(scale);
 }
 
@@ -600,7 +600,7 @@ void encode_with_lazy_feedback_residue_2(const EncodeWithLazyFeedbackSegment& se
     const bool some = size > c;
     const float scale_sum_2 = scale_sum[0];
     const float mean = scale_sum_2 / size;
-    const float scale = some ? mean : c;
+    const float scale = compll::only_if(some, mean);
     const int64_t length = segment.ceil_numel_by_bin * segment.bin_size;
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
@@ -696,7 +696,7 @@ void lazy_residual_residual(const LazyResidualSegment& segment, int threads) {
                     const float t = code_2 - c;
                     const float out_2 = t * scale;
                     const float c_2 = a - out_2;
-                    const float residual_2 = inside ? c_2 : zero;
+                    const float residual_2 = compll::only_if(inside, c_2);
                     out_out[i] = compll::canonical(residual_2);
                 }
                 compll::store_padded(out_out, first, count, segment.numel, out);

@@ -75,7 +75,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_largest(
                     const float g = gradient_ahead[next];
                     const bool ok = compll::is_finite(g);
                     const float residue = residue_ahead[next];
-                    const float g_2 = ok ? g : kept;
+                    const float g_2 = compll::only_if(ok, g);
                     const float total = residue + g_2;
                     const float t = compll::absolute(total);
                     finite_rows_lane = compll::All().take(finite_rows_lane, ok, strip + next, column);
@@ -143,7 +143,7 @@ extern "C" __global__ void __launch_bounds__(32) encode_scale(
         const bool some = size > c;
         const float scale_sum = s.scale_sum[0];
         const float mean = scale_sum / size;
-        const float scale = some ? mean : c;
+        const float scale = compll::only_if(some, mean);
         reinterpret_cast<float*>((s.payload + int64_t(0)))[0] = compll::canonical(scale);
     }
 }
@@ -161,7 +161,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_residue_2(
     const bool some = size > kept;
     const float scale_sum = s.scale_sum[0];
     const float mean = scale_sum / size;
-    const float scale = some ? mean : kept;
+    const float scale = compll::only_if(some, mean);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         float residue_ahead[compll::AHEAD];
         float gradient_ahead[compll::AHEAD];
@@ -180,7 +180,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_residue_2(
                 const float residue = residue_ahead[next];
                 const float g = gradient_ahead[next];
                 const bool ok = compll::is_finite(g);
-                const float g_2 = ok ? g : kept;
+                const float g_2 = compll::only_if(ok, g);
                 const float total = residue + g_2;
                 const float largest = s.largest[i / index_t(s.bin_size)];
                 const bool t = largest > kept;
@@ -335,7 +335,7 @@ extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_scale(
         const bool some = size > c;
         const float scale_sum = s.scale_sum[0];
         const float mean = scale_sum / size;
-        const float scale = some ? mean : c;
+        const float scale = compll::only_if(some, mean);
         reinterpret_cast<float*>((s.payload + int64_t(0)))[0] = compll::canonical(scale);
     }
 }
@@ -354,7 +354,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_residu
     const bool some = size > c;
     const float scale_sum = s.scale_sum[0];
     const float mean = scale_sum / size;
-    const float scale = some ? mean : c;
+    const float scale = compll::only_if(some, mean);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         float residue_ahead[compll::AHEAD];
         float gradient_ahead[compll::AHEAD];
@@ -531,7 +531,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_l
                     const float t = code_2 - c;
                     const float out = t * scale;
                     const float c_2 = a - out;
-                    const float residual = inside_2 ? c_2 : zero;
+                    const float residual = compll::only_if(inside_2, c_2);
                     const float acc = g + residual;
                     const bool ok = compll::is_finite(acc);
                     const float g_2 = ok ? acc : residual;
@@ -604,7 +604,7 @@ extern "C" __global__ void __launch_bounds__(32) encode_with_lazy_feedback_scale
         const bool some = size > c;
         const float scale_sum = s.scale_sum[0];
         const float mean = scale_sum / size;
-        const float scale = some ? mean : c;
+        const float scale = compll::only_if(some, mean);
         reinterpret_cast<float*>((s.payload + int64_t(0)))[0] = compll::canonical(scale);
     }
 }
@@ -622,7 +622,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_r
     const bool some = size > c;
     const float scale_sum = s.scale_sum[0];
     const float mean = scale_sum / size;
-    const float scale = some ? mean : c;
+    const float scale = compll::only_if(some, mean);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         float residue_ahead[compll::AHEAD];
         float g_ahead[compll::AHEAD];
@@ -713,7 +713,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) lazy_residual_residual(
                 const float t = code_2 - c;
                 const float out_2 = t * scale;
                 const float c_2 = a - out_2;
-                const float residual = inside_2 ? c_2 : zero;
+                const float residual = compll::only_if(inside_2, c_2);
                 if (i < s.numel) s.out[i] = compll::canonical(residual);
             }
         }

@@ -71,7 +71,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_top_index(
                     if (column >= rows.columns) break;
                     const float g = gradient_ahead[next];
                     const bool ok = compll::is_finite(g);
-                    const float g_2 = ok ? g : kept;
+                    const float g_2 = compll::only_if(ok, g);
                     const float t = compll::absolute(g_2);
                     finite_rows_lane = compll::All().take(finite_rows_lane, ok, strip + next, column);
                     if (column < top_index_cached) top_index_keys[column] = compll::order_key(t);
@@ -89,7 +89,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_top_index(
                 const index_t i = row * rows.columns + column;
                 const float g = s.gradient[i];
                 const bool ok = compll::is_finite(g);
-                const float g_2 = ok ? g : kept;
+                const float g_2 = compll::only_if(ok, g);
                 const float t = compll::absolute(g_2);
                 return compll::order_key(t);
             };
@@ -98,7 +98,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_top_index(
                 const index_t i = row * rows.columns + column;
                 const float g = s.gradient[i];
                 const bool ok = compll::is_finite(g);
-                const float g_2 = ok ? g : kept;
+                const float g_2 = compll::only_if(ok, g);
                 const index_t at = row * index_t(s.k) + slot;
                 s.top_index[at] = uint32_t(column);
                 reinterpret_cast<float*>((s.payload + s.value_offset))[at] = compll::canonical(g_2);

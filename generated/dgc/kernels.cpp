@@ -50,7 +50,7 @@ void encode_threshold(const EncodeSegment& segment, int threads) {
             const float t_3 = momentum * velocity_3;
             const float g_3 = compll::inside(j_3, segment.n) ? gradient[j_3] : 0.0f;
             const bool ok_2 = compll::is_finite(g_3);
-            const float g_2_2 = ok_2 ? g_3 : kept;
+            const float g_2_2 = compll::only_if(ok_2, g_3);
             const float velocity_2_2 = t_3 + g_2_2;
             const float pending_2_2 = pending_3 + velocity_2_2;
             const float t_2_2 = compll::absolute(pending_2_2);
@@ -72,7 +72,7 @@ void encode_threshold(const EncodeSegment& segment, int threads) {
                     const float t = momentum * velocity;
                     const float g = compll::inside(j_2, segment.n) ? gradient[j_2] : 0.0f;
                     const bool ok = compll::is_finite(g);
-                    const float g_2 = ok ? g : kept;
+                    const float g_2 = compll::only_if(ok, g);
                     const float velocity_2 = t + g_2;
                     const float pending_2 = pending + velocity_2;
                     const float t_2 = compll::absolute(pending_2);
@@ -91,7 +91,7 @@ void encode_threshold(const EncodeSegment& segment, int threads) {
             const float t_3 = momentum * velocity_3;
             const float g_3 = compll::inside(j_3, segment.n) ? gradient[j_3] : 0.0f;
             const bool ok_2 = compll::is_finite(g_3);
-            const float g_2_2 = ok_2 ? g_3 : kept;
+            const float g_2_2 = compll::only_if(ok_2, g_3);
             const float velocity_2_2 = t_3 + g_2_2;
             const float pending_2_2 = pending_3 + velocity_2_2;
             const float t_2_2 = compll::absolute(pending_2_2);
@@ -135,7 +135,7 @@ void encode_chosen_index(const EncodeSegment& segment, int threads) {
                     const bool ok = compll::is_finite(g);
                     const float velocity = state_velocity[first + i];
                     const float t = momentum * velocity;
-                    const float g_2 = ok ? g : kept;
+                    const float g_2 = compll::only_if(ok, g);
                     const float velocity_2 = t + g_2;
                     const float pending = state_pending[first + i];
                     const float pending_2 = pending + velocity_2;

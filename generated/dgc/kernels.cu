@@ -65,7 +65,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_threshold_sample(
         const float t = momentum * velocity;
         const float g = uint64_t(j) < uint64_t(index_t(s.n)) ? s.gradient[index_t(j)] : float(0);
         const bool ok = compll::is_finite(g);
-        const float g_2 = ok ? g : kept;
+        const float g_2 = compll::only_if(ok, g);
         const float velocity_2 = t + g_2;
         const float pending_2 = pending + velocity_2;
         const float t_2 = compll::absolute(pending_2);
@@ -98,7 +98,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_threshold(
                 const float t = momentum * velocity;
                 const float g = uint64_t(j) < uint64_t(index_t(s.n)) ? s.gradient[index_t(j)] : float(0);
                 const bool ok = compll::is_finite(g);
-                const float g_2 = ok ? g : kept;
+                const float g_2 = compll::only_if(ok, g);
                 const float velocity_2 = t + g_2;
                 const float pending_2 = pending + velocity_2;
                 const float t_2 = compll::absolute(pending_2);
@@ -129,7 +129,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_threshold_rescan(
         const float t = momentum * velocity;
         const float g = uint64_t(j) < uint64_t(index_t(s.n)) ? s.gradient[index_t(j)] : float(0);
         const bool ok = compll::is_finite(g);
-        const float g_2 = ok ? g : kept;
+        const float g_2 = compll::only_if(ok, g);
         const float velocity_2 = t + g_2;
         const float pending_2 = pending + velocity_2;
         const float t_2 = compll::absolute(pending_2);
@@ -153,7 +153,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_threshold_refine(
         const float t = momentum * velocity;
         const float g = uint64_t(j) < uint64_t(index_t(s.n)) ? s.gradient[index_t(j)] : float(0);
         const bool ok = compll::is_finite(g);
-        const float g_2 = ok ? g : kept;
+        const float g_2 = compll::only_if(ok, g);
         const float velocity_2 = t + g_2;
         const float pending_2 = pending + velocity_2;
         const float t_2 = compll::absolute(pending_2);
@@ -198,7 +198,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_chosen_index(
                 const bool ok = compll::is_finite(g);
                 const float velocity = velocity_ahead[next];
                 const float t = momentum * velocity;
-                const float g_2 = ok ? g : kept;
+                const float g_2 = compll::only_if(ok, g);
                 const float velocity_2 = t + g_2;
                 const float pending = pending_ahead[next];
                 const float pending_2 = pending + velocity_2;

@@ -44,7 +44,7 @@ void encode_t(const EncodeSegment& segment, int threads) {
                 for (int i = 0; i < count; i++) {
                     const float g = gradient[first + i];
                     const bool ok = compll::is_finite(g);
-                    const float g_2 = ok ? g : kept;
+                    const float g_2 = compll::only_if(ok, g);
                     const float magnitude = compll::absolute(g_2);
                     const bool t = g_2 < kept;
                     const int32_t t_2 = t ? c_2 : c_3;

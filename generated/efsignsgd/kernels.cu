@@ -61,7 +61,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_t(
             if (i < extent) {
                 const float g = gradient_ahead[next];
                 const bool ok = compll::is_finite(g);
-                const float g_2 = ok ? g : kept;
+                const float g_2 = compll::only_if(ok, g);
                 const float magnitude = compll::absolute(g_2);
                 const bool t = g_2 < kept;
                 const int32_t t_2 = t ? c_2 : c_3;

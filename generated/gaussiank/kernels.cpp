@@ -59,7 +59,7 @@ void encode_t_mean(const EncodeSegment& segment, int threads) {
                 for (int i = 0; i < count; i++) {
                     const float g = gradient[first + i];
                     const bool ok = compll::is_finite(g);
-                    const float g_2 = ok ? g : kept;
+                    const float g_2 = compll::only_if(ok, g);
                     ok_strip[i] = ok;
                     g_2_strip[i] = g_2;
                 }
@@ -93,7 +93,7 @@ void encode_t_3(const EncodeSegment& segment, int threads) {
     const bool some = size > kept;
     const float t_sum_2 = t_sum[0];
     const float mean = t_sum_2 / size;
-    const float t_2 = some ? mean : kept;
+    const float t_2 = compll::only_if(some, mean);
     const float t_2_2 = compll::absolute(t_2);
     constexpr float c_2 = (-2.0f);
     const float ratio = segment.ratio;
@@ -144,7 +144,7 @@ void encode_t_3(const EncodeSegment& segment, int threads) {
                 for (int i = 0; i < count; i++) {
                     const float g = gradient[first + i];
                     const bool ok = compll::is_finite(g);
-                    const float g_2 = ok ? g : kept;
+                    const float g_2 = compll::only_if(ok, g);
                     const float t = compll::absolute(g_2);
                     const bool t_2_4 = t > threshold;
                     const uint32_t t_2_2_2 = uint32_t(t_2_4);
@@ -172,7 +172,7 @@ void encode_threshold(const EncodeSegment& segment, [[maybe_unused]] int threads
     const bool some = size > c;
     const float t_sum_2 = t_sum[0];
     const float mean = t_sum_2 / size;
-    const float t = some ? mean : c;
+    const float t = compll::only_if(some, mean);
     const float t_2 = compll::absolute(t);
     constexpr float c_2 = (-2.0f);
     const float ratio = segment.ratio;
@@ -276,7 +276,7 @@ void encode_t_4(const EncodeSegment& segment, int threads) {
                 for (int i = 0; i < count; i++) {
                     const float g = gradient[first + i];
                     const bool ok = compll::is_finite(g);
-                    const float g_2 = ok ? g : kept;
+                    const float g_2 = compll::only_if(ok, g);
                     const float t = compll::absolute(g_2);
                     const bool t_2_3 = t > threshold_3;
                     const uint32_t t_2_2_2 = uint32_t(t_2_3);
@@ -335,7 +335,7 @@ void encode_chosen_index(const EncodeSegment& segment, int threads) {
                 for (int i = 0; i < count; i++) {
                     const float g = gradient[first + i];
                     const bool ok = compll::is_finite(g);
-                    const float g_2 = ok ? g : kept;
+                    const float g_2 = compll::only_if(ok, g);
                     const float t = compll::absolute(g_2);
                     const bool t_2 = t > threshold_4_2;
                     t_2_strip[i] = t_2;
@@ -470,7 +470,7 @@ void encode_with_feedback_t_3(const EncodeWithFeedbackSegment& segment, int thre
     const bool some = size > c;
     const float t_sum_2 = t_sum[0];
     const float mean = t_sum_2 / size;
-    const float t_2 = some ? mean : c;
+    const float t_2 = compll::only_if(some, mean);
     const float t_2_2 = compll::absolute(t_2);
     constexpr float c_2 = (-2.0f);
     const float ratio = segment.ratio;
@@ -547,7 +547,7 @@ void encode_with_feedback_threshold(const EncodeWithFeedbackSegment& segment, [[
     const bool some = size > c;
     const float t_sum_2 = t_sum[0];
     const float mean = t_sum_2 / size;
-    const float t = some ? mean : c;
+    const float t = compll::only_if(some, mean);
     const float t_2 = compll::absolute(t);
     constexpr float c_2 = (-2.0f);
     const float ratio = segment.ratio;

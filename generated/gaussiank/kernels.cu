@@ -81,7 +81,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_t_mean(
             if (i < extent) {
                 const float g = gradient_ahead[next];
                 const bool ok = compll::is_finite(g);
-                const float g_2 = ok ? g : kept;
+                const float g_2 = compll::only_if(ok, g);
                 finite = compll::All().take(finite, ok, strip + next, i);
                 t_sum = compll::Add<float>().take(t_sum, g_2, strip + next, i);
                 t_mean = compll::Moments().take(t_mean, g_2, strip + next, i);
@@ -112,7 +112,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_t_3(
     const bool some = size > kept;
     const float t_sum = s.t_sum[0];
     const float mean = t_sum / size;
-    const float t_2 = some ? mean : kept;
+    const float t_2 = compll::only_if(some, mean);
     const float t_2_2 = compll::absolute(t_2);
     constexpr float c_2 = (-2.0f);
     const float ratio = s.ratio;
@@ -165,7 +165,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_t_3(
             if (i < extent) {
                 const float g = gradient_ahead[next];
                 const bool ok = compll::is_finite(g);
-                const float g_2 = ok ? g : kept;
+                const float g_2 = compll::only_if(ok, g);
                 const float t = compll::absolute(g_2);
                 const bool t_2_4 = t > threshold;
                 const uint32_t t_2_2_2 = uint32_t(t_2_4);
@@ -191,7 +191,7 @@ extern "C" __global__ void __launch_bounds__(32) encode_threshold(
         const bool some = size > c;
         const float t_sum = s.t_sum[0];
         const float mean = t_sum / size;
-        const float t = some ? mean : c;
+        const float t = compll::only_if(some, mean);
         const float t_2 = compll::absolute(t);
         constexpr float c_2 = (-2.0f);
         const float ratio = s.ratio;
@@ -315,7 +315,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_t_4(
             if (i < extent) {
                 const float g = gradient_ahead[next];
                 const bool ok = compll::is_finite(g);
-                const float g_2 = ok ? g : kept;
+                const float g_2 = compll::only_if(ok, g);
                 const float t = compll::absolute(g_2);
                 const bool t_2_3 = t > threshold_3;
                 const uint32_t t_2_2_2 = uint32_t(t_2_3);
@@ -376,7 +376,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_chosen_index(
             if (i < extent) {
                 const float g = gradient_ahead[next];
                 const bool ok = compll::is_finite(g);
-                const float g_2 = ok ? g : kept;
+                const float g_2 = compll::only_if(ok, g);
                 const float t = compll::absolute(g_2);
                 const bool t_2 = t > threshold_4;
                 chosen_index_match = t_2;
@@ -400,7 +400,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_chosen_index_write(
     const auto emit = [&](index_t slot, index_t i) {
         const float g = s.gradient[i];
         const bool ok = compll::is_finite(g);
-        const float g_2 = ok ? g : kept;
+        const float g_2 = compll::only_if(ok, g);
         reinterpret_cast<uint32_t*>((s.payload + int64_t(4)))[slot] = uint32_t(i);
         reinterpret_cast<float*>((s.payload + s.value_offset))[slot] = compll::canonical(g_2);
     };
@@ -517,7 +517,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_t_3(
     const bool some = size > c;
     const float t_sum = s.t_sum[0];
     const float mean = t_sum / size;
-    const float t_2 = some ? mean : c;
+    const float t_2 = compll::only_if(some, mean);
     const float t_2_2 = compll::absolute(t_2);
     constexpr float c_2 = (-2.0f);
     const float ratio = s.ratio;
@@ -594,7 +594,7 @@ extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_threshold(
         const bool some = size > c;
         const float t_sum = s.t_sum[0];
         const float mean = t_sum / size;
-        const float t = some ? mean : c;
+        const float t = compll::only_if(some, mean);
         const float t_2 = compll::absolute(t);
         constexpr float c_2 = (-2.0f);
         const float ratio = s.ratio;

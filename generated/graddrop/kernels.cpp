@@ -41,7 +41,7 @@ void encode_threshold(const EncodeSegment& segment, int threads) {
             const uint32_t j_3 = compll::sample_index(stream_0, first + i, segment.n);
             const float g_3 = compll::inside(j_3, segment.n) ? gradient[j_3] : 0.0f;
             const bool ok_2 = compll::is_finite(g_3);
-            const float g_2_2 = ok_2 ? g_3 : kept;
+            const float g_2_2 = compll::only_if(ok_2, g_3);
             const float t_2 = compll::absolute(g_2_2);
             t_out[i] = t_2;
         }
@@ -58,7 +58,7 @@ void encode_threshold(const EncodeSegment& segment, int threads) {
                     const uint32_t j_2 = compll::sample_index(stream_0, first + i, segment.n);
                     const float g = compll::inside(j_2, segment.n) ? gradient[j_2] : 0.0f;
                     const bool ok = compll::is_finite(g);
-                    const float g_2 = ok ? g : kept;
+                    const float g_2 = compll::only_if(ok, g);
                     const float t = compll::absolute(g_2);
                     t_strip[i] = t;
                 }
@@ -72,7 +72,7 @@ void encode_threshold(const EncodeSegment& segment, int threads) {
             const uint32_t j_3 = compll::sample_index(stream_0, first + i, segment.n);
             const float g_3 = compll::inside(j_3, segment.n) ? gradient[j_3] : 0.0f;
             const bool ok_2 = compll::is_finite(g_3);
-            const float g_2_2 = ok_2 ? g_3 : kept;
+            const float g_2_2 = compll::only_if(ok_2, g_3);
             const float t_2 = compll::absolute(g_2_2);
             t_out[i] = t_2;
         }
@@ -109,7 +109,7 @@ void encode_chosen_index(const EncodeSegment& segment, int threads) {
                 for (int i = 0; i < count; i++) {
                     const float g = gradient[first + i];
                     const bool ok = compll::is_finite(g);
-                    const float g_2 = ok ? g : kept;
+                    const float g_2 = compll::only_if(ok, g);
                     const float t = compll::absolute(g_2);
                     const bool t_2 = t >= threshold_2;
                     const bool t_3 = g_2 != kept;

@@ -58,7 +58,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_threshold_sample(
         const uint32_t j = compll::sample_index(stream_0, i, uint64_t(s.n));
         const float g = uint64_t(j) < uint64_t(index_t(s.n)) ? s.gradient[index_t(j)] : float(0);
         const bool ok = compll::is_finite(g);
-        const float g_2 = ok ? g : kept;
+        const float g_2 = compll::only_if(ok, g);
         const float t = compll::absolute(g_2);
         return compll::order_key(t);
     };
@@ -85,7 +85,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_threshold(
                 const uint32_t j = compll::sample_index(stream_0, i, uint64_t(s.n));
                 const float g = uint64_t(j) < uint64_t(index_t(s.n)) ? s.gradient[index_t(j)] : float(0);
                 const bool ok = compll::is_finite(g);
-                const float g_2 = ok ? g : kept;
+                const float g_2 = compll::only_if(ok, g);
                 const float t = compll::absolute(g_2);
                 const uint32_t threshold_order = compll::order_key(t);
                 threshold_candidate = threshold_order >= threshold_hint;
@@ -110,7 +110,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_threshold_rescan(
         const uint32_t j = compll::sample_index(stream_0, i, uint64_t(s.n));
         const float g = uint64_t(j) < uint64_t(index_t(s.n)) ? s.gradient[index_t(j)] : float(0);
         const bool ok = compll::is_finite(g);
-        const float g_2 = ok ? g : kept;
+        const float g_2 = compll::only_if(ok, g);
         const float t = compll::absolute(g_2);
         return compll::order_key(t);
     };
@@ -128,7 +128,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_threshold_refine(
         const uint32_t j = compll::sample_index(stream_0, i, uint64_t(s.n));
         const float g = uint64_t(j) < uint64_t(index_t(s.n)) ? s.gradient[index_t(j)] : float(0);
         const bool ok = compll::is_finite(g);
-        const float g_2 = ok ? g : kept;
+        const float g_2 = compll::only_if(ok, g);
         const float t = compll::absolute(g_2);
         return compll::order_key(t);
     };
@@ -162,7 +162,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_chosen_index(
             if (i < extent) {
                 const float g = gradient_ahead[next];
                 const bool ok = compll::is_finite(g);
-                const float g_2 = ok ? g : kept;
+                const float g_2 = compll::only_if(ok, g);
                 const float t = compll::absolute(g_2);
                 const bool t_2 = t >= threshold;
                 const bool t_3 = g_2 != kept;
@@ -192,7 +192,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_chosen_index_write(
     const auto emit = [&](index_t slot, index_t i) {
         const float g = s.gradient[i];
         const bool ok = compll::is_finite(g);
-        const float g_2 = ok ? g : kept;
+        const float g_2 = compll::only_if(ok, g);
         reinterpret_cast<uint32_t*>((s.payload + int64_t(4)))[slot] = uint32_t(i);
         reinterpret_cast<float*>((s.payload + s.value_offset))[slot] = compll::canonical(g_2);
     };

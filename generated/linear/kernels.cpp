@@ -43,7 +43,7 @@ void encode_t(const EncodeSegment& segment, int threads) {
                 for (int i = 0; i < count; i++) {
                     const float g = gradient[first + i];
                     const bool ok = compll::is_finite(g);
-                    const float g_2 = ok ? g : kept;
+                    const float g_2 = compll::only_if(ok, g);
                     ok_strip[i] = ok;
                     g_2_strip[i] = g_2;
                 }
@@ -103,12 +103,12 @@ void encode_code_2(const EncodeSegment& segment, int threads) {
                 for (int i = 0; i < count; i++) {
                     const float g = gradient[first + i];
                     const bool ok = compll::is_finite(g);
-                    const float g_2 = ok ? g : c;
+                    const float g_2 = compll::only_if(ok, g);
                     const float t_2_2_2 = g_2 - low;
                     const float t_3_2 = t_2_2_2 / step;
                     const float t_4 = t_3_2 + c_2;
                     const float t_5 = compll::round_down(t_4);
-                    const float code = t_3 ? t_5 : c;
+                    const float code = compll::only_if(t_3, t_5);
                     const float t_3_3 = compll::maximum(code, c);
                     const float t_4_3 = compll::minimum(t_3_3, t_4_2);
                     const uint32_t code_2 = compll::to_unsigned(t_4_3, 15u);
@@ -237,7 +237,7 @@ void encode_with_feedback_code_2(const EncodeWithFeedbackSegment& segment, int t
                     const float t_3_2 = t_2_2_2 / step;
                     const float t_4 = t_3_2 + c_2;
                     const float t_5 = compll::round_down(t_4);
-                    const float code = t_3 ? t_5 : c;
+                    const float code = compll::only_if(t_3, t_5);
                     const float t_3_3 = compll::maximum(code, c);
                     const float t_4_3 = compll::minimum(t_3_3, t_4_2);
                     const uint32_t code_2 = compll::to_unsigned(t_4_3, 15u);
@@ -428,7 +428,7 @@ void encode_with_lazy_feedback_code_2(const EncodeWithLazyFeedbackSegment& segme
                     const float t_3_2 = t_2_2_2 / step;
                     const float t_4 = t_3_2 + c_2;
                     const float t_5 = compll::round_down(t_4);
-                    const float code = t_3 ? t_5 : c;
+                    const float code = compll::only_if(t_3, t_5);
                     const float t_3_3 = compll::maximum(code, c);
                     const float t_4_3 = compll::minimum(t_3_3, t_4_2);
                     const uint32_t code_2 = compll::to_unsigned(t_4_3, 15u);

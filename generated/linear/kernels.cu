@@ -61,7 +61,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_t(
             if (i < extent) {
                 const float g = gradient_ahead[next];
                 const bool ok = compll::is_finite(g);
-                const float g_2 = ok ? g : kept;
+                const float g_2 = compll::only_if(ok, g);
                 finite = compll::All().take(finite, ok, strip + next, i);
                 low = compll::Minimum<float>().take(low, g_2, strip + next, i);
                 t = compll::Maximum<float>().take(t, g_2, strip + next, i);
@@ -125,12 +125,12 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_code_2(
             if (i < extent) {
                 const float g = gradient_ahead[next];
                 const bool ok = compll::is_finite(g);
-                const float g_2 = ok ? g : c;
+                const float g_2 = compll::only_if(ok, g);
                 const float t_2_2 = g_2 - low;
                 const float t_3_2 = t_2_2 / step;
                 const float t_4 = t_3_2 + c_2;
                 const float t_5 = compll::round_down(t_4);
-                const float code = t_3 ? t_5 : c;
+                const float code = compll::only_if(t_3, t_5);
                 const float t_3_3 = compll::maximum(code, c);
                 const float t_4_3 = compll::minimum(t_3_3, t_4_2);
                 const uint32_t code_2 = compll::to_unsigned(t_4_3, 15u);
@@ -265,7 +265,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_code_2
                 const float t_3_2 = t_2_2 / step;
                 const float t_4 = t_3_2 + c_2;
                 const float t_5 = compll::round_down(t_4);
-                const float code = t_3 ? t_5 : c;
+                const float code = compll::only_if(t_3, t_5);
                 const float t_3_3 = compll::maximum(code, c);
                 const float t_4_3 = compll::minimum(t_3_3, t_4_2);
                 const uint32_t code_2 = compll::to_unsigned(t_4_3, 15u);
@@ -458,7 +458,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_c
                 const float t_3_2 = t_2_2 / step;
                 const float t_4 = t_3_2 + c_2;
                 const float t_5 = compll::round_down(t_4);
-                const float code = t_3 ? t_5 : c;
+                const float code = compll::only_if(t_3, t_5);
                 const float t_3_3 = compll::maximum(code, c);
                 const float t_4_3 = compll::minimum(t_3_3, t_4_2);
                 const uint32_t code_2 = compll::to_unsigned(t_4_3, 15u);

@@ -45,7 +45,7 @@ void encode_finite(const EncodeSegment& segment, int threads) {
                 for (int i = 0; i < count; i++) {
                     const float g = gradient[first + i];
                     const bool ok = compll::is_finite(g);
-                    const float g_2 = ok ? g : kept;
+                    const float g_2 = compll::only_if(ok, g);
                     const float t = compll::absolute(g_2);
                     const uint32_t t_2 = compll::bits(t);
                     const float u = u_strip[i];

@@ -62,7 +62,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_finite(
             if (i < extent) {
                 const float g = gradient_ahead[next];
                 const bool ok = compll::is_finite(g);
-                const float g_2 = ok ? g : kept;
+                const float g_2 = compll::only_if(ok, g);
                 const float t = compll::absolute(g_2);
                 const uint32_t t_2 = compll::bits(t);
                 const float u = compll::uniform32(stream_0, i);

@@ -54,13 +54,13 @@ void encode_low(const EncodeSegment& segment, int threads) {
                 for (int i = 0; i < count; i++) {
                     const float g = gradient[first + i];
                     const bool ok = compll::is_finite(g);
-                    const float g_2 = ok ? g : kept;
+                    const float g_2 = compll::only_if(ok, g);
                     const bool t = g_2 >= kept;
                     const uint32_t t_2 = uint32_t(t);
-                    const float t_2_2 = t ? g_2 : kept;
+                    const float t_2_2 = compll::only_if(t, g_2);
                     const bool t_3 = g_2 < kept;
-                    const float t_2_3 = t_3 ? g_2 : kept;
-                    const int32_t t_2_4 = t ? c_2 : c_3;
+                    const float t_2_3 = compll::only_if(t_3, g_2);
+                    const int32_t t_2_4 = compll::only_if(t, c_2);
                     const uint32_t code = compll::to_unsigned(t_2_4, 1u);
                     ok_strip[i] = ok;
                     t_2_strip[i] = t_2;
@@ -104,13 +104,13 @@ void encode_high_2(const EncodeSegment& segment, [[maybe_unused]] int threads) {
     const bool t_2_2 = above > c;
     const float high_2 = high[0];
     const float t_2_2_2 = high_2 / above;
-    const float high_2_2 = t_2_2 ? t_2_2_2 : c;
+    const float high_2_2 = compll::only_if(t_2_2, t_2_2_2);
     const float size = compll::f64_to_f32(double(segment.n));
     const float below = size - above;
     const bool t_3 = below > c;
     const float low_2 = low[0];
     const float t_2_3 = low_2 / below;
-    const float low_2_2 = t_3 ? t_2_3 : c;
+    const float low_2_2 = compll::only_if(t_3, t_2_3);
     payload_high[0] = compll::canonical(high_2_2);
     payload_low[0] = compll::canonical(low_2_2);
 }
@@ -173,9 +173,9 @@ void encode_with_feedback_low(const EncodeWithFeedbackSegment& segment, int thre
                     const float g_2 = ok ? acc : kept;
                     const bool t = g_2 >= c;
                     const uint32_t t_2 = uint32_t(t);
-                    const float t_2_2 = t ? g_2 : c;
+                    const float t_2_2 = compll::only_if(t, g_2);
                     const bool t_3 = g_2 < c;
-                    const float t_2_3 = t_3 ? g_2 : c;
+                    const float t_2_3 = compll::only_if(t_3, g_2);
                     ok_strip[i] = ok;
                     t_2_strip[i] = t_2;
                     t_2_2_strip[i] = t_2_2;
@@ -216,13 +216,13 @@ void encode_with_feedback_high_2(const EncodeWithFeedbackSegment& segment, [[may
     const bool t_2_2 = above > c;
     const float high_2 = high[0];
     const float t_2_2_2 = high_2 / above;
-    const float high_2_2 = t_2_2 ? t_2_2_2 : c;
+    const float high_2_2 = compll::only_if(t_2_2, t_2_2_2);
     const float size = compll::f64_to_f32(double(segment.n));
     const float below = size - above;
     const bool t_3 = below > c;
     const float low_2 = low[0];
     const float t_2_3 = low_2 / below;
-    const float low_2_2 = t_3 ? t_2_3 : c;
+    const float low_2_2 = compll::only_if(t_3, t_2_3);
     payload_high[0] = compll::canonical(high_2_2);
     payload_low[0] = compll::canonical(low_2_2);
 }
@@ -244,13 +244,13 @@ void encode_with_feedback_code(const EncodeWithFeedbackSegment& segment, int thr
     const bool t_5 = above > c;
     const float high_2 = high[0];
     const float t_2_2 = high_2 / above;
-    const float high_2_2 = t_5 ? t_2_2 : c;
+    const float high_2_2 = compll::only_if(t_5, t_2_2);
     const float size = compll::f64_to_f32(double(segment.n));
     const float below = size - above;
     const bool t_6 = below > c;
     const float low_2 = low[0];
     const float t_2_3 = low_2 / below;
-    const float low_2_2 = t_6 ? t_2_3 : c;
+    const float low_2_2 = compll::only_if(t_6, t_2_3);
     const int64_t length = segment.n;
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
@@ -266,7 +266,7 @@ void encode_with_feedback_code(const EncodeWithFeedbackSegment& segment, int thr
                     const bool ok = compll::is_finite(acc);
                     const float g_2 = ok ? acc : kept;
                     const bool t = g_2 >= c;
-                    const int32_t t_2 = t ? c_2 : c_3;
+                    const int32_t t_2 = compll::only_if(t, c_2);
                     const uint32_t code = compll::to_unsigned(t_2, 1u);
                     const uint32_t code_2 = code;
                     const bool t_3 = code_2 == c_4;
@@ -408,10 +408,10 @@ void encode_with_lazy_feedback_low(const EncodeWithLazyFeedbackSegment& segment,
                     const float g_2 = ok ? acc : residual_2;
                     const bool t_2 = g_2 >= c_2;
                     const uint32_t t_2_2 = uint32_t(t_2);
-                    const float t_2_3 = t_2 ? g_2 : c_2;
+                    const float t_2_3 = compll::only_if(t_2, g_2);
                     const bool t_3 = g_2 < c_2;
-                    const float t_2_4 = t_3 ? g_2 : c_2;
-                    const int32_t t_2_5 = t_2 ? c_2_2 : c_3;
+                    const float t_2_4 = compll::only_if(t_3, g_2);
+                    const int32_t t_2_5 = compll::only_if(t_2, c_2_2);
                     const uint32_t code_3 = compll::to_unsigned(t_2_5, 1u);
                     residual[first + i] = compll::canonical(g_2);
                     ok_strip[i] = ok;
@@ -456,13 +456,13 @@ void encode_with_lazy_feedback_high_2(const EncodeWithLazyFeedbackSegment& segme
     const bool t_2_2 = above > c;
     const float high_2 = high[0];
     const float t_2_2_2 = high_2 / above;
-    const float high_2_2 = t_2_2 ? t_2_2_2 : c;
+    const float high_2_2 = compll::only_if(t_2_2, t_2_2_2);
     const float size = compll::f64_to_f32(double(segment.n));
     const float below = size - above;
     const bool t_3 = below > c;
     const float low_2 = low[0];
     const float t_2_3 = low_2 / below;
-    const float low_2_2 = t_3 ? t_2_3 : c;
+    const float low_2_2 = compll::only_if(t_3, t_2_3);
     payload_high[0] = compll::canonical(high_2_2);
     payload_low[0] = compll::canonical(low_2_2);
 }

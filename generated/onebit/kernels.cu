@@ -70,13 +70,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_low(
             if (i < extent) {
                 const float g = gradient_ahead[next];
                 const bool ok = compll::is_finite(g);
-                const float g_2 = ok ? g : kept;
+                const float g_2 = compll::only_if(ok, g);
                 const bool t = g_2 >= kept;
                 const uint32_t t_2 = uint32_t(t);
-                const float t_2_2 = t ? g_2 : kept;
+                const float t_2_2 = compll::only_if(t, g_2);
                 const bool t_3 = g_2 < kept;
-                const float t_2_3 = t_3 ? g_2 : kept;
-                const int32_t t_2_4 = t ? c_2 : c_3;
+                const float t_2_3 = compll::only_if(t_3, g_2);
+                const int32_t t_2_4 = compll::only_if(t, c_2);
                 const uint32_t code = compll::to_unsigned(t_2_4, 1u);
                 finite = compll::All().take(finite, ok, strip + next, i);
                 t_4 = compll::Add<uint32_t>().take(t_4, t_2, strip + next, i);
@@ -115,13 +115,13 @@ extern "C" __global__ void __launch_bounds__(32) encode_high_2(
         const bool t_2 = above > c;
         const float high = s.high[0];
         const float t_2_2 = high / above;
-        const float high_2 = t_2 ? t_2_2 : c;
+        const float high_2 = compll::only_if(t_2, t_2_2);
         const float size = compll::f64_to_f32(double(s.n));
         const float below = size - above;
         const bool t_3 = below > c;
         const float low = s.low[0];
         const float t_2_3 = low / below;
-        const float low_2 = t_3 ? t_2_3 : c;
+        const float low_2 = compll::only_if(t_3, t_2_3);
         reinterpret_cast<float*>((s.payload + int64_t(0)))[0] = compll::canonical(high_2);
         reinterpret_cast<float*>((s.payload + int64_t(4)))[0] = compll::canonical(low_2);
     }
@@ -186,9 +186,9 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_low(
                 const float g_2 = ok ? acc : kept;
                 const bool t = g_2 >= c;
                 const uint32_t t_2 = uint32_t(t);
-                const float t_2_2 = t ? g_2 : c;
+                const float t_2_2 = compll::only_if(t, g_2);
                 const bool t_3 = g_2 < c;
-                const float t_2_3 = t_3 ? g_2 : c;
+                const float t_2_3 = compll::only_if(t_3, g_2);
                 finite = compll::All().take(finite, ok, strip + next, i);
                 t_4 = compll::Add<uint32_t>().take(t_4, t_2, strip + next, i);
                 high = compll::Add<float>().take(high, t_2_2, strip + next, i);
@@ -224,13 +224,13 @@ extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_high_2(
         const bool t_2 = above > c;
         const float high = s.high[0];
         const float t_2_2 = high / above;
-        const float high_2 = t_2 ? t_2_2 : c;
+        const float high_2 = compll::only_if(t_2, t_2_2);
         const float size = compll::f64_to_f32(double(s.n));
         const float below = size - above;
         const bool t_3 = below > c;
         const float low = s.low[0];
         const float t_2_3 = low / below;
-        const float low_2 = t_3 ? t_2_3 : c;
+        const float low_2 = compll::only_if(t_3, t_2_3);
         reinterpret_cast<float*>((s.payload + int64_t(0)))[0] = compll::canonical(high_2);
         reinterpret_cast<float*>((s.payload + int64_t(4)))[0] = compll::canonical(low_2);
     }
@@ -252,13 +252,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_code(
     const bool t_5 = above > c;
     const float high = s.high[0];
     const float t_2_2 = high / above;
-    const float high_2 = t_5 ? t_2_2 : c;
+    const float high_2 = compll::only_if(t_5, t_2_2);
     const float size = compll::f64_to_f32(double(s.n));
     const float below = size - above;
     const bool t_6 = below > c;
     const float low = s.low[0];
     const float t_2_3 = low / below;
-    const float low_2 = t_6 ? t_2_3 : c;
+    const float low_2 = compll::only_if(t_6, t_2_3);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         float gradient_ahead[compll::AHEAD];
         float residual_ahead[compll::AHEAD];
@@ -280,7 +280,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_code(
                 const bool ok = compll::is_finite(acc);
                 const float g_2 = ok ? acc : kept;
                 const bool t = g_2 >= c;
-                const int32_t t_2 = t ? c_2 : c_3;
+                const int32_t t_2 = compll::only_if(t, c_2);
                 const uint32_t code = compll::to_unsigned(t_2, 1u);
                 const uint32_t code_2 = code;
                 const bool t_3 = code_2 == c_4;
@@ -418,10 +418,10 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_l
                 const float g_2 = ok ? acc : residual;
                 const bool t_2 = g_2 >= c_2;
                 const uint32_t t_2_2 = uint32_t(t_2);
-                const float t_2_3 = t_2 ? g_2 : c_2;
+                const float t_2_3 = compll::only_if(t_2, g_2);
                 const bool t_3 = g_2 < c_2;
-                const float t_2_4 = t_3 ? g_2 : c_2;
-                const int32_t t_2_5 = t_2 ? c_2_2 : c_3;
+                const float t_2_4 = compll::only_if(t_3, g_2);
+                const int32_t t_2_5 = compll::only_if(t_2, c_2_2);
                 const uint32_t code_3 = compll::to_unsigned(t_2_5, 1u);
                 s.residual[i] = compll::canonical(g_2);
                 finite = compll::All().take(finite, ok, strip + next, i);
@@ -461,13 +461,13 @@ extern "C" __global__ void __launch_bounds__(32) encode_with_lazy_feedback_high_
         const bool t_2 = above > c;
         const float high = s.high[0];
         const float t_2_2 = high / above;
-        const float high_2 = t_2 ? t_2_2 : c;
+        const float high_2 = compll::only_if(t_2, t_2_2);
         const float size = compll::f64_to_f32(double(s.n));
         const float below = size - above;
         const bool t_3 = below > c;
         const float low = s.low[0];
         const float t_2_3 = low / below;
-        const float low_2 = t_3 ? t_2_3 : c;
+        const float low_2 = compll::only_if(t_3, t_2_3);
         reinterpret_cast<float*>((s.payload + int64_t(0)))[0] = compll::canonical(high_2);
         reinterpret_cast<float*>((s.payload + int64_t(4)))[0] = compll::canonical(low_2);
     }

@@ -46,7 +46,7 @@ void encode_finite(const EncodeSegment& segment, int threads) {
                 for (int i = 0; i < count; i++) {
                     const float g = gradient[first + i];
                     const bool ok = compll::is_finite(g);
-                    const float m = ok ? g : kept;
+                    const float m = compll::only_if(ok, g);
                     m_2[first + i] = m;
                     ok_strip[i] = ok;
                 }

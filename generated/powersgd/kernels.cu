@@ -64,7 +64,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_finite(
             if (i < extent) {
                 const float g = gradient_ahead[next];
                 const bool ok = compll::is_finite(g);
-                const float m = ok ? g : kept;
+                const float m = compll::only_if(ok, g);
                 s.m[i] = m;
                 finite = compll::All().take(finite, ok, strip + next, i);
             }

@@ -48,7 +48,7 @@ void encode_norm_squares(const EncodeSegment& segment, int threads) {
                     for (int i = 0; i < count; i++) {
                         const float g = gradient_strip[i];
                         const bool ok = compll::is_finite(g);
-                        const float g_2 = ok ? g : kept;
+                        const float g_2 = compll::only_if(ok, g);
                         const double g_2_2 = double(g_2);
                         const double square = g_2_2 * g_2_2;
                         ok_strip[i] = ok;
@@ -133,7 +133,7 @@ void encode_code(const EncodeSegment& segment, int threads) {
                     for (int i = run; i < run_end; i++) {
                         const float g = gradient_strip[i];
                         const bool ok = compll::is_finite(g);
-                        const float g_2 = ok ? g : c;
+                        const float g_2 = compll::only_if(ok, g);
                         const float t_2 = compll::absolute(g_2);
                         const float t_3 = t_2 / norm;
                         const float t_4 = t_3 * s;
@@ -143,7 +143,7 @@ void encode_code(const EncodeSegment& segment, int threads) {
                         const float t_7 = compll::minimum(t_6, s);
                         const float t_8 = compll::sign(g_2);
                         const float t_9 = t_7 * t_8;
-                        const float level = t ? t_9 : c;
+                        const float level = compll::only_if(t, t_9);
                         const float t_10 = level + s;
                         const uint32_t code = compll::to_unsigned(t_10, 15u);
                         payload_code_codes[i] = uint32_t(code);
@@ -312,7 +312,7 @@ void encode_with_feedback_code(const EncodeWithFeedbackSegment& segment, int thr
                         const float t_7 = compll::minimum(t_6, s);
                         const float t_8 = compll::sign(g_2);
                         const float t_9 = t_7 * t_8;
-                        const float level = t ? t_9 : c;
+                        const float level = compll::only_if(t, t_9);
                         const float t_10 = level + s;
                         const uint32_t code = compll::to_unsigned(t_10, 15u);
                         const float code_2 = float(int32_t(code));
@@ -462,7 +462,7 @@ void encode_with_lazy_feedback_norm_squares(const EncodeWithLazyFeedbackSegment&
                         const float t_8 = t_4 / t_3_2;
                         const float out = t_8 * norm;
                         const float c = a - out;
-                        const float residual_2 = inside ? c : zero;
+                        const float residual_2 = compll::only_if(inside, c);
                         const float acc = g + residual_2;
                         const bool ok = compll::is_finite(acc);
                         const float g_2 = ok ? acc : residual_2;
@@ -560,7 +560,7 @@ void encode_with_lazy_feedback_code(const EncodeWithLazyFeedbackSegment& segment
                         const float t_7 = compll::minimum(t_6, s);
                         const float t_8 = compll::sign(g);
                         const float t_9 = t_7 * t_8;
-                        const float level = t ? t_9 : c;
+                        const float level = compll::only_if(t, t_9);
                         const float t_10 = level + s;
                         const uint32_t code = compll::to_unsigned(t_10, 15u);
                         payload_code_codes[i] = uint32_t(code);
@@ -631,7 +631,7 @@ void lazy_residual_residual(const LazyResidualSegment& segment, int threads) {
                         const float t_8 = t_4 / t_3_2;
                         const float out_2 = t_8 * norm;
                         const float c = a - out_2;
-                        const float residual_2 = inside ? c : zero;
+                        const float residual_2 = compll::only_if(inside, c);
                         out_out[i] = compll::canonical(residual_2);
                     }
                 }

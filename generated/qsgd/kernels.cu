@@ -70,7 +70,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_norm_squares(
                     if (column >= rows.columns) break;
                     const float g = gradient_ahead[next];
                     const bool ok = compll::is_finite(g);
-                    const float g_2 = ok ? g : kept;
+                    const float g_2 = compll::only_if(ok, g);
                     const double g_2_2 = double(g_2);
                     const double square = g_2_2 * g_2_2;
                     finite_rows_lane = compll::All().take(finite_rows_lane, ok, strip + next, column);
@@ -152,7 +152,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_code(
                 const bool t = norm > c;
                 const float g = gradient_ahead[next];
                 const bool ok = compll::is_finite(g);
-                const float g_2 = ok ? g : c;
+                const float g_2 = compll::only_if(ok, g);
                 const float t_2 = compll::absolute(g_2);
                 const float t_3 = t_2 / norm;
                 const float t_4 = t_3 * s_2;
@@ -162,7 +162,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_code(
                 const float t_7 = compll::minimum(t_6, s_2);
                 const float t_8 = compll::sign(g_2);
                 const float t_9 = t_7 * t_8;
-                const float level = t ? t_9 : c;
+                const float level = compll::only_if(t, t_9);
                 const float t_10 = level + s_2;
                 const uint32_t code = compll::to_unsigned(t_10, 15u);
                 code_bits = code;
@@ -328,7 +328,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_code(
                 const float t_7 = compll::minimum(t_6, s_2);
                 const float t_8 = compll::sign(g_2);
                 const float t_9 = t_7 * t_8;
-                const float level = t ? t_9 : c;
+                const float level = compll::only_if(t, t_9);
                 const float t_10 = level + s_2;
                 const uint32_t code = compll::to_unsigned(t_10, 15u);
                 const float code_2 = float(int32_t(code));
@@ -469,7 +469,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_n
                     const float t_8 = t_4 / t_3_2;
                     const float out = t_8 * norm;
                     const float c = a - out;
-                    const float residual = inside_2 ? c : zero;
+                    const float residual = compll::only_if(inside_2, c);
                     const float acc = g + residual;
                     const bool ok = compll::is_finite(acc);
                     const float g_2 = ok ? acc : residual;
@@ -563,7 +563,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_c
                 const float t_7 = compll::minimum(t_6, s_2);
                 const float t_8 = compll::sign(g);
                 const float t_9 = t_7 * t_8;
-                const float level = t ? t_9 : c;
+                const float level = compll::only_if(t, t_9);
                 const float t_10 = level + s_2;
                 const uint32_t code = compll::to_unsigned(t_10, 15u);
                 code_bits = code;
@@ -626,7 +626,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) lazy_residual_residual(
                 const float norm = reinterpret_cast<float*>((s.previous + int64_t(0)))[i / index_t(s.bucket_size)];
                 const float out_2 = t_8 * norm;
                 const float c = a - out_2;
-                const float residual = inside_2 ? c : zero;
+                const float residual = compll::only_if(inside_2, c);
                 if (i < s.numel) s.out[i] = compll::canonical(residual);
             }
         }

@@ -69,7 +69,7 @@ void encode_value(const EncodeSegment& segment, int threads) {
                     const uint32_t index = compll::choose(stream_0_permutation, first + i);
                     const float g = compll::inside(index, segment.n) ? gradient[index] : 0.0f;
                     const bool ok = compll::is_finite(g);
-                    const float g_2 = ok ? g : kept;
+                    const float g_2 = compll::only_if(ok, g);
                     const float value = g_2 * gain;
                     payload_value[first + i] = compll::canonical(value);
                 }

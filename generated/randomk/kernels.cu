@@ -85,7 +85,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_value(
                 const uint32_t index = compll::choose(shared_permutation_0, i);
                 const float g = uint64_t(index) < uint64_t(index_t(s.n)) ? s.gradient[index_t(index)] : float(0);
                 const bool ok = compll::is_finite(g);
-                const float g_2 = ok ? g : kept;
+                const float g_2 = compll::only_if(ok, g);
                 const float value_2 = g_2 * gain;
                 reinterpret_cast<float*>((s.payload + int64_t(0)))[i] = compll::canonical(value_2);
             }

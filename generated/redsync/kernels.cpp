@@ -62,7 +62,7 @@ void encode_top(const EncodeSegment& segment, int threads) {
                 for (int i = 0; i < count; i++) {
                     const float g = gradient[first + i];
                     const bool ok = compll::is_finite(g);
-                    const float g_2 = ok ? g : kept;
+                    const float g_2 = compll::only_if(ok, g);
                     const float t = compll::absolute(g_2);
                     ok_strip[i] = ok;
                     t_strip[i] = t;
@@ -98,7 +98,7 @@ void encode_low(const EncodeSegment& segment, [[maybe_unused]] int threads) {
     const bool some = size > low;
     const float middle_sum_2 = middle_sum[0];
     const float mean = middle_sum_2 / size;
-    const float middle = some ? mean : low;
+    const float middle = compll::only_if(some, mean);
     constexpr float c = 0.5f;
     const float top_2 = top[0];
     const float t = top_2 - middle;
@@ -120,7 +120,7 @@ void encode_found(const EncodeSegment& segment, int threads) {
     const bool some = size > kept;
     const float middle_sum_2 = middle_sum[0];
     const float mean = middle_sum_2 / size;
-    const float middle = some ? mean : kept;
+    const float middle = compll::only_if(some, mean);
     constexpr float c = 0.5f;
     const float top_2 = top[0];
     const float t_2 = top_2 - middle;
@@ -139,7 +139,7 @@ void encode_found(const EncodeSegment& segment, int threads) {
                 for (int i = 0; i < count; i++) {
                     const float g = gradient[first + i];
                     const bool ok = compll::is_finite(g);
-                    const float g_2 = ok ? g : kept;
+                    const float g_2 = compll::only_if(ok, g);
                     const float t = compll::absolute(g_2);
                     const bool t_2_3 = t > threshold;
                     const uint32_t t_2_2_2 = uint32_t(t_2_3);
@@ -224,7 +224,7 @@ void encode_high_3(const EncodeSegment& segment, [[maybe_unused]] int threads) {
     const bool some = size_2 > c_2;
     const float middle_sum_2 = middle_sum[0];
     const float mean = middle_sum_2 / size_2;
-    const float middle = some ? mean : c_2;
+    const float middle = compll::only_if(some, mean);
     const float t_3 = low_3 + high_3;
     const float t_2_2 = c * t_3;
     const float top_2 = top[0];
@@ -257,7 +257,7 @@ void encode_found_3(const EncodeSegment& segment, int threads) {
     const bool some = size > kept;
     const float middle_sum_2 = middle_sum[0];
     const float mean = middle_sum_2 / size;
-    const float middle = some ? mean : kept;
+    const float middle = compll::only_if(some, mean);
     constexpr float c = 0.5f;
     const uint32_t found_2 = old_found_2[0];
     const uint32_t size_2 = compll::to_unsigned(double(segment.k), 4294967295u);
@@ -287,7 +287,7 @@ void encode_found_3(const EncodeSegment& segment, int threads) {
                 for (int i = 0; i < count; i++) {
                     const float g = gradient[first + i];
                     const bool ok = compll::is_finite(g);
-                    const float g_2 = ok ? g : kept;
+                    const float g_2 = compll::only_if(ok, g);
                     const float t = compll::absolute(g_2);
                     const bool t_2_3 = t > threshold_3;
                     const uint32_t t_2_2_2 = uint32_t(t_2_3);
@@ -327,7 +327,7 @@ void encode_chosen_index(const EncodeSegment& segment, int threads) {
                 for (int i = 0; i < count; i++) {
                     const float g = gradient[first + i];
                     const bool ok = compll::is_finite(g);
-                    const float g_2 = ok ? g : kept;
+                    const float g_2 = compll::only_if(ok, g);
                     const float t = compll::absolute(g_2);
                     const bool t_2 = t > threshold_4_2;
                     t_2_strip[i] = t_2;
@@ -470,7 +470,7 @@ void encode_with_feedback_low(const EncodeWithFeedbackSegment& segment, [[maybe_
     const bool some = size > low;
     const float middle_sum_2 = middle_sum[0];
     const float mean = middle_sum_2 / size;
-    const float middle = some ? mean : low;
+    const float middle = compll::only_if(some, mean);
     constexpr float c = 0.5f;
     const float top_2 = top[0];
     const float t = top_2 - middle;
@@ -492,7 +492,7 @@ void encode_with_feedback_found(const EncodeWithFeedbackSegment& segment, int th
     const bool some = size > c;
     const float middle_sum_2 = middle_sum[0];
     const float mean = middle_sum_2 / size;
-    const float middle = some ? mean : c;
+    const float middle = compll::only_if(some, mean);
     constexpr float c_2 = 0.5f;
     const float top_2 = top[0];
     const float t_2 = top_2 - middle;
@@ -594,7 +594,7 @@ void encode_with_feedback_high_3(const EncodeWithFeedbackSegment& segment, [[may
     const bool some = size_2 > c_2;
     const float middle_sum_2 = middle_sum[0];
     const float mean = middle_sum_2 / size_2;
-    const float middle = some ? mean : c_2;
+    const float middle = compll::only_if(some, mean);
     const float t_3 = low_3 + high_3;
     const float t_2_2 = c * t_3;
     const float top_2 = top[0];
@@ -627,7 +627,7 @@ void encode_with_feedback_found_3(const EncodeWithFeedbackSegment& segment, int 
     const bool some = size > c;
     const float middle_sum_2 = middle_sum[0];
     const float mean = middle_sum_2 / size;
-    const float middle = some ? mean : c;
+    const float middle = compll::only_if(some, mean);
     constexpr float c_2 = 0.5f;
     const uint32_t found_2 = old_found_2[0];
     const uint32_t size_2 = compll::to_unsigned(double(segment.k), 4294967295u);

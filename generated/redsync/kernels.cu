@@ -86,7 +86,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_top(
             if (i < extent) {
                 const float g = gradient_ahead[next];
                 const bool ok = compll::is_finite(g);
-                const float g_2 = ok ? g : kept;
+                const float g_2 = compll::only_if(ok, g);
                 const float t = compll::absolute(g_2);
                 finite = compll::All().take(finite, ok, strip + next, i);
                 middle_sum = compll::Add<float>().take(middle_sum, t, strip + next, i);
@@ -119,7 +119,7 @@ extern "C" __global__ void __launch_bounds__(32) encode_low(
         const bool some = size > low;
         const float middle_sum = s.middle_sum[0];
         const float mean = middle_sum / size;
-        const float middle = some ? mean : low;
+        const float middle = compll::only_if(some, mean);
         constexpr float c = 0.5f;
         const float top = s.top[0];
         const float t = top - middle;
@@ -142,7 +142,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_found(
     const bool some = size > kept;
     const float middle_sum = s.middle_sum[0];
     const float mean = middle_sum / size;
-    const float middle = some ? mean : kept;
+    const float middle = compll::only_if(some, mean);
     constexpr float c = 0.5f;
     const float top = s.top[0];
     const float t_2 = top - middle;
@@ -163,7 +163,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_found(
             if (i < extent) {
                 const float g = gradient_ahead[next];
                 const bool ok = compll::is_finite(g);
-                const float g_2 = ok ? g : kept;
+                const float g_2 = compll::only_if(ok, g);
                 const float t = compll::absolute(g_2);
                 const bool t_2_3 = t > threshold;
                 const uint32_t t_2_2_2 = uint32_t(t_2_3);
@@ -260,7 +260,7 @@ extern "C" __global__ void __launch_bounds__(32) encode_old_high_2(
         const bool some = size_2 > c_2;
         const float middle_sum = s.middle_sum[0];
         const float mean = middle_sum / size_2;
-        const float middle = some ? mean : c_2;
+        const float middle = compll::only_if(some, mean);
         const float t_3 = low_3 + high_3;
         const float t_2_2 = c * t_3;
         const float top = s.top[0];
@@ -289,7 +289,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_found_3(
     const bool some = size > kept;
     const float middle_sum = s.middle_sum[0];
     const float mean = middle_sum / size;
-    const float middle = some ? mean : kept;
+    const float middle = compll::only_if(some, mean);
     constexpr float c = 0.5f;
     const uint32_t found_2 = s.old_found_2[0];
     const uint32_t size_2 = compll::to_unsigned(double(s.k), 4294967295u);
@@ -321,7 +321,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_found_3(
             if (i < extent) {
                 const float g = gradient_ahead[next];
                 const bool ok = compll::is_finite(g);
-                const float g_2 = ok ? g : kept;
+                const float g_2 = compll::only_if(ok, g);
                 const float t = compll::absolute(g_2);
                 const bool t_2_3 = t > threshold_3;
                 const uint32_t t_2_2_2 = uint32_t(t_2_3);
@@ -359,7 +359,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_chosen_index(
             if (i < extent) {
                 const float g = gradient_ahead[next];
                 const bool ok = compll::is_finite(g);
-                const float g_2 = ok ? g : kept;
+                const float g_2 = compll::only_if(ok, g);
                 const float t = compll::absolute(g_2);
                 const bool t_2 = t > threshold_4;
                 chosen_index_match = t_2;
@@ -383,7 +383,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_chosen_index_write(
     const auto emit = [&](index_t slot, index_t i) {
         const float g = s.gradient[i];
         const bool ok = compll::is_finite(g);
-        const float g_2 = ok ? g : kept;
+        const float g_2 = compll::only_if(ok, g);
         reinterpret_cast<uint32_t*>((s.payload + int64_t(4)))[slot] = uint32_t(i);
         reinterpret_cast<float*>((s.payload + s.value_offset))[slot] = compll::canonical(g_2);
     };
@@ -507,7 +507,7 @@ extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_low(
         const bool some = size > low;
         const float middle_sum = s.middle_sum[0];
         const float mean = middle_sum / size;
-        const float middle = some ? mean : low;
+        const float middle = compll::only_if(some, mean);
         constexpr float c = 0.5f;
         const float top = s.top[0];
         const float t = top - middle;
@@ -530,7 +530,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_found(
     const bool some = size > c;
     const float middle_sum = s.middle_sum[0];
     const float mean = middle_sum / size;
-    const float middle = some ? mean : c;
+    const float middle = compll::only_if(some, mean);
     constexpr float c_2 = 0.5f;
     const float top = s.top[0];
     const float t_2 = top - middle;
@@ -646,7 +646,7 @@ extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_old_high_2
         const bool some = size_2 > c_2;
         const float middle_sum = s.middle_sum[0];
         const float mean = middle_sum / size_2;
-        const float middle = some ? mean : c_2;
+        const float middle = compll::only_if(some, mean);
         const float t_3 = low_3 + high_3;
         const float t_2_2 = c * t_3;
         const float top = s.top[0];
@@ -675,7 +675,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_found_
     const bool some = size > c;
     const float middle_sum = s.middle_sum[0];
     const float mean = middle_sum / size;
-    const float middle = some ? mean : c;
+    const float middle = compll::only_if(some, mean);
     constexpr float c_2 = 0.5f;
     const uint32_t found_2 = s.old_found_2[0];
     const uint32_t size_2 = compll::to_unsigned(double(s.k), 4294967295u);

@@ -50,7 +50,7 @@ void encode_t_sum(const EncodeSegment& segment, int threads) {
                 for (int i = 0; i < count; i++) {
                     const float g = gradient[first + i];
                     const bool ok = compll::is_finite(g);
-                    const float g_2 = ok ? g : kept;
+                    const float g_2 = compll::only_if(ok, g);
                     const float t = compll::absolute(g_2);
                     ok_strip[i] = ok;
                     t_strip[i] = t;
@@ -80,7 +80,7 @@ void encode_total(const EncodeSegment& segment, int threads) {
     const bool some = size > kept;
     const float t_sum_2 = t_sum[0];
     const float mean = t_sum_2 / size;
-    const float t_2 = some ? mean : kept;
+    const float t_2 = compll::only_if(some, mean);
     const float t_2_2 = compll::negate(t_2);
     constexpr float t_3 = (-1.3862944f);
     const float first_2 = t_2_2 * t_3;
@@ -100,11 +100,11 @@ void encode_total(const EncodeSegment& segment, int threads) {
                 for (int i = 0; i < count; i++) {
                     const float g = gradient[first + i];
                     const bool ok = compll::is_finite(g);
-                    const float g_2 = ok ? g : kept;
+                    const float g_2 = compll::only_if(ok, g);
                     const float t = compll::absolute(g_2);
                     const bool t_2_3 = t > first_2;
                     const uint32_t t_2_2_2 = uint32_t(t_2_3);
-                    const float t_4 = t_2_3 ? t : kept;
+                    const float t_4 = compll::only_if(t_2_3, t);
                     t_2_2_2_strip[i] = t_2_2_2;
                     t_4_strip[i] = t_4;
                 }
@@ -135,7 +135,7 @@ void encode_total_2(const EncodeSegment& segment, int threads) {
     const bool some = size > kept;
     const float t_sum_2 = t_sum[0];
     const float mean = t_sum_2 / size;
-    const float t_2 = some ? mean : kept;
+    const float t_2 = compll::only_if(some, mean);
     const float t_2_2 = compll::negate(t_2);
     constexpr float t_3 = (-1.3862944f);
     const float first_2 = t_2_2 * t_3;
@@ -169,11 +169,11 @@ void encode_total_2(const EncodeSegment& segment, int threads) {
                 for (int i = 0; i < count; i++) {
                     const float g = gradient[first + i];
                     const bool ok = compll::is_finite(g);
-                    const float g_2 = ok ? g : kept;
+                    const float g_2 = compll::only_if(ok, g);
                     const float t = compll::absolute(g_2);
                     const bool t_2_6 = t > threshold;
                     const uint32_t t_2_2_2 = uint32_t(t_2_6);
-                    const float t_4_3 = t_2_6 ? t : kept;
+                    const float t_4_3 = compll::only_if(t_2_6, t);
                     t_2_2_2_strip[i] = t_2_2_2;
                     t_4_3_strip[i] = t_4_3;
                 }
@@ -208,7 +208,7 @@ void encode_chosen_index(const EncodeSegment& segment, int threads) {
     const bool some = size > kept;
     const float t_sum_2 = t_sum[0];
     const float mean = t_sum_2 / size;
-    const float t_2 = some ? mean : kept;
+    const float t_2 = compll::only_if(some, mean);
     const float t_2_2 = compll::negate(t_2);
     constexpr float t_3 = (-1.3862944f);
     const float first_2 = t_2_2 * t_3;
@@ -249,7 +249,7 @@ void encode_chosen_index(const EncodeSegment& segment, int threads) {
                 for (int i = 0; i < count; i++) {
                     const float g = gradient[first + i];
                     const bool ok = compll::is_finite(g);
-                    const float g_2 = ok ? g : kept;
+                    const float g_2 = compll::only_if(ok, g);
                     const float t = compll::absolute(g_2);
                     const bool t_2_7 = t > threshold_2;
                     t_2_7_strip[i] = t_2_7;
@@ -364,7 +364,7 @@ void encode_with_feedback_total(const EncodeWithFeedbackSegment& segment, int th
     const bool some = size > c;
     const float t_sum_2 = t_sum[0];
     const float mean = t_sum_2 / size;
-    const float t_2 = some ? mean : c;
+    const float t_2 = compll::only_if(some, mean);
     const float t_2_2 = compll::negate(t_2);
     constexpr float t_3 = (-1.3862944f);
     const float first_2 = t_2_2 * t_3;
@@ -386,7 +386,7 @@ void encode_with_feedback_total(const EncodeWithFeedbackSegment& segment, int th
                     const float t = compll::absolute(g);
                     const bool t_2_3 = t > first_2;
                     const uint32_t t_2_2_2 = uint32_t(t_2_3);
-                    const float t_4 = t_2_3 ? t : c;
+                    const float t_4 = compll::only_if(t_2_3, t);
                     t_2_2_2_strip[i] = t_2_2_2;
                     t_4_strip[i] = t_4;
                 }
@@ -417,7 +417,7 @@ void encode_with_feedback_total_2(const EncodeWithFeedbackSegment& segment, int 
     const bool some = size > c;
     const float t_sum_2 = t_sum[0];
     const float mean = t_sum_2 / size;
-    const float t_2 = some ? mean : c;
+    const float t_2 = compll::only_if(some, mean);
     const float t_2_2 = compll::negate(t_2);
     constexpr float t_3 = (-1.3862944f);
     const float first_2 = t_2_2 * t_3;
@@ -453,7 +453,7 @@ void encode_with_feedback_total_2(const EncodeWithFeedbackSegment& segment, int 
                     const float t = compll::absolute(g);
                     const bool t_2_6 = t > threshold;
                     const uint32_t t_2_2_2 = uint32_t(t_2_6);
-                    const float t_4_3 = t_2_6 ? t : c;
+                    const float t_4_3 = compll::only_if(t_2_6, t);
                     t_2_2_2_strip[i] = t_2_2_2;
                     t_4_3_strip[i] = t_4_3;
                 }
@@ -488,7 +488,7 @@ void encode_with_feedback_chosen_index(const EncodeWithFeedbackSegment& segment,
     const bool some = size > c;
     const float t_sum_2 = t_sum[0];
     const float mean = t_sum_2 / size;
-    const float t_2 = some ? mean : c;
+    const float t_2 = compll::only_if(some, mean);
     const float t_2_2 = compll::negate(t_2);
     constexpr float t_3 = (-1.3862944f);
     const float first_2 = t_2_2 * t_3;

@@ -75,7 +75,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_t_sum(
             if (i < extent) {
                 const float g = gradient_ahead[next];
                 const bool ok = compll::is_finite(g);
-                const float g_2 = ok ? g : kept;
+                const float g_2 = compll::only_if(ok, g);
                 const float t = compll::absolute(g_2);
                 finite = compll::All().take(finite, ok, strip + next, i);
                 t_sum = compll::Add<float>().take(t_sum, t, strip + next, i);
@@ -102,7 +102,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_total(
     const bool some = size > kept;
     const float t_sum = s.t_sum[0];
     const float mean = t_sum / size;
-    const float t_2 = some ? mean : kept;
+    const float t_2 = compll::only_if(some, mean);
     const float t_2_2 = compll::negate(t_2);
     constexpr float t_3 = (-1.3862944f);
     const float first_2 = t_2_2 * t_3;
@@ -122,11 +122,11 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_total(
             if (i < extent) {
                 const float g = gradient_ahead[next];
                 const bool ok = compll::is_finite(g);
-                const float g_2 = ok ? g : kept;
+                const float g_2 = compll::only_if(ok, g);
                 const float t = compll::absolute(g_2);
                 const bool t_2_3 = t > first_2;
                 const uint32_t t_2_2_2 = uint32_t(t_2_3);
-                const float t_4 = t_2_3 ? t : kept;
+                const float t_4 = compll::only_if(t_2_3, t);
                 t_2_4 = compll::Add<uint32_t>().take(t_2_4, t_2_2_2, strip + next, i);
                 total = compll::Add<float>().take(total, t_4, strip + next, i);
             }
@@ -152,7 +152,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_total_2(
     const bool some = size > kept;
     const float t_sum = s.t_sum[0];
     const float mean = t_sum / size;
-    const float t_2 = some ? mean : kept;
+    const float t_2 = compll::only_if(some, mean);
     const float t_2_2 = compll::negate(t_2);
     constexpr float t_3 = (-1.3862944f);
     const float first_2 = t_2_2 * t_3;
@@ -186,11 +186,11 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_total_2(
             if (i < extent) {
                 const float g = gradient_ahead[next];
                 const bool ok = compll::is_finite(g);
-                const float g_2 = ok ? g : kept;
+                const float g_2 = compll::only_if(ok, g);
                 const float t = compll::absolute(g_2);
                 const bool t_2_6 = t > threshold;
                 const uint32_t t_2_2_2 = uint32_t(t_2_6);
-                const float t_4_3 = t_2_6 ? t : kept;
+                const float t_4_3 = compll::only_if(t_2_6, t);
                 t_4_4 = compll::Add<uint32_t>().take(t_4_4, t_2_2_2, strip + next, i);
                 total_2 = compll::Add<float>().take(total_2, t_4_3, strip + next, i);
             }
@@ -216,7 +216,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_chosen_index(
     const bool some = size > kept;
     const float t_sum = s.t_sum[0];
     const float mean = t_sum / size;
-    const float t_2 = some ? mean : kept;
+    const float t_2 = compll::only_if(some, mean);
     const float t_2_2 = compll::negate(t_2);
     constexpr float t_3 = (-1.3862944f);
     const float first_2 = t_2_2 * t_3;
@@ -259,7 +259,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_chosen_index(
             if (i < extent) {
                 const float g = gradient_ahead[next];
                 const bool ok = compll::is_finite(g);
-                const float g_2 = ok ? g : kept;
+                const float g_2 = compll::only_if(ok, g);
                 const float t = compll::absolute(g_2);
                 const bool t_2_7 = t > threshold_2;
                 chosen_index_match = t_2_7;
@@ -283,7 +283,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_chosen_index_write(
     const auto emit = [&](index_t slot, index_t i) {
         const float g = s.gradient[i];
         const bool ok = compll::is_finite(g);
-        const float g_2 = ok ? g : kept;
+        const float g_2 = compll::only_if(ok, g);
         reinterpret_cast<uint32_t*>((s.payload + int64_t(4)))[slot] = uint32_t(i);
         reinterpret_cast<float*>((s.payload + s.value_offset))[slot] = compll::canonical(g_2);
     };
@@ -390,7 +390,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_total(
     const bool some = size > c;
     const float t_sum = s.t_sum[0];
     const float mean = t_sum / size;
-    const float t_2 = some ? mean : c;
+    const float t_2 = compll::only_if(some, mean);
     const float t_2_2 = compll::negate(t_2);
     constexpr float t_3 = (-1.3862944f);
     const float first_2 = t_2_2 * t_3;
@@ -412,7 +412,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_total(
                 const float t = compll::absolute(g);
                 const bool t_2_3 = t > first_2;
                 const uint32_t t_2_2_2 = uint32_t(t_2_3);
-                const float t_4 = t_2_3 ? t : c;
+                const float t_4 = compll::only_if(t_2_3, t);
                 t_2_4 = compll::Add<uint32_t>().take(t_2_4, t_2_2_2, strip + next, i);
                 total = compll::Add<float>().take(total, t_4, strip + next, i);
             }
@@ -438,7 +438,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_total_
     const bool some = size > c;
     const float t_sum = s.t_sum[0];
     const float mean = t_sum / size;
-    const float t_2 = some ? mean : c;
+    const float t_2 = compll::only_if(some, mean);
     const float t_2_2 = compll::negate(t_2);
     constexpr float t_3 = (-1.3862944f);
     const float first_2 = t_2_2 * t_3;
@@ -474,7 +474,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_total_
                 const float t = compll::absolute(g);
                 const bool t_2_6 = t > threshold;
                 const uint32_t t_2_2_2 = uint32_t(t_2_6);
-                const float t_4_3 = t_2_6 ? t : c;
+                const float t_4_3 = compll::only_if(t_2_6, t);
                 t_4_4 = compll::Add<uint32_t>().take(t_4_4, t_2_2_2, strip + next, i);
                 total_2 = compll::Add<float>().take(total_2, t_4_3, strip + next, i);
             }
@@ -500,7 +500,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_chosen
     const bool some = size > c;
     const float t_sum = s.t_sum[0];
     const float mean = t_sum / size;
-    const float t_2 = some ? mean : c;
+    const float t_2 = compll::only_if(some, mean);
     const float t_2_2 = compll::negate(t_2);
     constexpr float t_3 = (-1.3862944f);
     const float first_2 = t_2_2 * t_3;

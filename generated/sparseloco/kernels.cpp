@@ -50,7 +50,7 @@ void encode_top_index(const EncodeSegment& segment, int threads) {
             for (int i = 0; i < count; i++) {
                 const float g_3 = gradient_strip_2[i];
                 const bool ok_2 = compll::is_finite(g_3);
-                const float g_2_2 = ok_2 ? g_3 : kept;
+                const float g_2_2 = compll::only_if(ok_2, g_3);
                 const float t_2 = compll::absolute(g_2_2);
                 t_out[i] = t_2;
             }
@@ -72,7 +72,7 @@ void encode_top_index(const EncodeSegment& segment, int threads) {
                     for (int i = 0; i < count; i++) {
                         const float g = gradient_strip[i];
                         const bool ok = compll::is_finite(g);
-                        const float g_2 = ok ? g : kept;
+                        const float g_2 = compll::only_if(ok, g);
                         const float t = compll::absolute(g_2);
                         ok_strip[i] = ok;
                         t_strip[i] = t;
@@ -94,7 +94,7 @@ void encode_top_index(const EncodeSegment& segment, int threads) {
             for (int i = 0; i < count; i++) {
                 const float g_3 = gradient_strip_2[i];
                 const bool ok_2 = compll::is_finite(g_3);
-                const float g_2_2 = ok_2 ? g_3 : kept;
+                const float g_2_2 = compll::only_if(ok_2, g_3);
                 const float t_2 = compll::absolute(g_2_2);
                 t_out[i] = t_2;
                 g_2_out[i] = g_2_2;
@@ -185,7 +185,7 @@ void encode_upper(const EncodeSegment& segment, int threads) {
     compll::for_rows(segment.ceil_numel_by_4096, length, threads, [&](int64_t row, int team) {
         const float middle_sum_2 = middle_sum[row];
         const float mean = middle_sum_2 / size;
-        const float middle = some ? mean : c;
+        const float middle = compll::only_if(some, mean);
         compll::Fold<compll::Add<float>> many_sink(length, compll::Add<float>{});
         compll::Fold<compll::Add<float>> upper_sink(length, compll::Add<float>{});
         compll::for_ranges(team, length, [=, &many_sink, &upper_sink]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
@@ -203,7 +203,7 @@ void encode_upper(const EncodeSegment& segment, int threads) {
                         const float top_value_2 = top_value[origin + i];
                         const float size_of = compll::absolute(top_value_2);
                         const bool t = size_of > middle;
-                        const float large = t ? c_2 : c;
+                        const float large = compll::only_if(t, c_2);
                         const float t_2 = size_of * large;
                         large_strip[i] = large;
                         t_2_strip[i] = t_2;
@@ -247,17 +247,17 @@ void encode_code_2(const EncodeSegment& segment, int threads) {
                     run_end = int(std::min<int64_t>(count, (row + 1) * segment.k_size - first));
                     const float middle_sum_2 = middle_sum[row];
                     const float mean = middle_sum_2 / size;
-                    const float middle = some ? mean : c;
+                    const float middle = compll::only_if(some, mean);
                     #pragma omp simd
                     for (int i = run; i < run_end; i++) {
                         const float top_value_2 = top_value[first + i];
                         const bool t = top_value_2 < c;
-                        const int32_t t_2 = t ? c_2 : c_3;
+                        const int32_t t_2 = compll::only_if(t, c_2);
                         const float size_of = compll::absolute(top_value_2);
                         const bool t_3 = size_of > middle;
-                        const float large = t_3 ? c_4 : c;
+                        const float large = compll::only_if(t_3, c_4);
                         const bool t_3_2 = large > c;
-                        const int32_t t_4 = t_3_2 ? c_5 : c_3;
+                        const int32_t t_4 = compll::only_if(t_3_2, c_5);
                         const int32_t code = compll::wrap_add(t_2, t_4);
                         const uint32_t code_2 = compll::to_unsigned(code, 3u);
                         payload_code_codes[i] = uint32_t(code_2);
@@ -295,10 +295,10 @@ void encode_low(const EncodeSegment& segment, int threads) {
                     const float upper_2 = upper[first + i];
                     const float lower = t_2 - upper_2;
                     const float t_2_2 = lower / few;
-                    const float low = t ? t_2_2 : c;
+                    const float low = compll::only_if(t, t_2_2);
                     const bool t_3 = many_2 > c;
                     const float t_2_3 = upper_2 / many_2;
-                    const float high = t_3 ? t_2_3 : c;
+                    const float high = compll::only_if(t_3, t_2_3);
                     payload_low[first + i] = compll::canonical(low);
                     payload_high[first + i] = compll::canonical(high);
                 }
@@ -514,7 +514,7 @@ void encode_with_feedback_upper(const EncodeWithFeedbackSegment& segment, int th
     compll::for_rows(segment.ceil_numel_by_4096, length, threads, [&](int64_t row, int team) {
         const float middle_sum_2 = middle_sum[row];
         const float mean = middle_sum_2 / size;
-        const float middle = some ? mean : c;
+        const float middle = compll::only_if(some, mean);
         compll::Fold<compll::Add<float>> many_sink(length, compll::Add<float>{});
         compll::Fold<compll::Add<float>> upper_sink(length, compll::Add<float>{});
         compll::for_ranges(team, length, [=, &many_sink, &upper_sink]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
@@ -532,7 +532,7 @@ void encode_with_feedback_upper(const EncodeWithFeedbackSegment& segment, int th
                         const float top_value_2 = top_value[origin + i];
                         const float size_of = compll::absolute(top_value_2);
                         const bool t = size_of > middle;
-                        const float large = t ? c_2 : c;
+                        const float large = compll::only_if(t, c_2);
                         const float t_2 = size_of * large;
                         large_strip[i] = large;
                         t_2_strip[i] = t_2;
@@ -577,10 +577,10 @@ void encode_with_feedback_low(const EncodeWithFeedbackSegment& segment, int thre
                     const float upper_2 = upper[first + i];
                     const float lower = t_2 - upper_2;
                     const float t_2_2 = lower / few;
-                    const float low = t ? t_2_2 : c;
+                    const float low = compll::only_if(t, t_2_2);
                     const bool t_3 = many_2 > c;
                     const float t_2_3 = upper_2 / many_2;
-                    const float high = t_3 ? t_2_3 : c;
+                    const float high = compll::only_if(t_3, t_2_3);
                     payload_low[first + i] = compll::canonical(low);
                     payload_high[first + i] = compll::canonical(high);
                 }
@@ -624,27 +624,27 @@ void encode_with_feedback_new_residual(const EncodeWithFeedbackSegment& segment,
                     run_end = int(std::min<int64_t>(count, (row + 1) * segment.k_size - first));
                     const float middle_sum_2 = middle_sum[row];
                     const float mean = middle_sum_2 / size;
-                    const float middle = some ? mean : c;
+                    const float middle = compll::only_if(some, mean);
                     const float many_2 = many[row];
                     const bool t_7 = many_2 > c;
                     const float upper_2 = upper[row];
                     const float t_2_3 = upper_2 / many_2;
-                    const float high = t_7 ? t_2_3 : c;
+                    const float high = compll::only_if(t_7, t_2_3);
                     const float few = k_2 - many_2;
                     const bool t_8 = few > c;
                     const float lower = middle_sum_2 - upper_2;
                     const float t_2_4 = lower / few;
-                    const float low = t_8 ? t_2_4 : c;
+                    const float low = compll::only_if(t_8, t_2_4);
                     #pragma omp simd
                     for (int i = run; i < run_end; i++) {
                         const float top_value_2 = top_value[first + i];
                         const bool t = top_value_2 < c;
-                        const int32_t t_2 = t ? c_2 : c_3;
+                        const int32_t t_2 = compll::only_if(t, c_2);
                         const float size_of = compll::absolute(top_value_2);
                         const bool t_3 = size_of > middle;
-                        const float large = t_3 ? c_4 : c;
+                        const float large = compll::only_if(t_3, c_4);
                         const bool t_3_2 = large > c;
-                        const int32_t t_4 = t_3_2 ? c_5 : c_3;
+                        const int32_t t_4 = compll::only_if(t_3_2, c_5);
                         const int32_t code = compll::wrap_add(t_2, t_4);
                         const uint32_t code_2 = compll::to_unsigned(code, 3u);
                         const uint32_t index = top_index[first + i];

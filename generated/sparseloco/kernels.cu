@@ -79,7 +79,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_top_index(
                     if (column >= rows.columns) break;
                     const float g = gradient_ahead[next];
                     const bool ok = compll::is_finite(g);
-                    const float g_2 = ok ? g : kept;
+                    const float g_2 = compll::only_if(ok, g);
                     const float t = compll::absolute(g_2);
                     finite_rows_lane = compll::All().take(finite_rows_lane, ok, strip + next, column);
                     if (column < top_index_cached) top_index_keys[column] = compll::order_key(t);
@@ -97,7 +97,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_top_index(
                 const index_t i = row * rows.columns + column;
                 const float g = (i < s.numel ? s.gradient[i] : float(0));
                 const bool ok = compll::is_finite(g);
-                const float g_2 = ok ? g : kept;
+                const float g_2 = compll::only_if(ok, g);
                 const float t = compll::absolute(g_2);
                 return compll::order_key(t);
             };
@@ -106,7 +106,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_top_index(
                 const index_t i = row * rows.columns + column;
                 const float g = (i < s.numel ? s.gradient[i] : float(0));
                 const bool ok = compll::is_finite(g);
-                const float g_2 = ok ? g : kept;
+                const float g_2 = compll::only_if(ok, g);
                 const index_t at = row * index_t(s.k_size) + slot;
                 s.top_index[at] = uint32_t(column);
                 s.top_value[at] = g_2;
@@ -208,7 +208,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_upper(
         const index_t row = inside ? rows.row(tile, turn) : 0;
         const float middle_sum = s.middle_sum[row];
         const float mean = middle_sum / size;
-        const float middle = some ? mean : c;
+        const float middle = compll::only_if(some, mean);
         auto many = compll::row_fold(compll::Add<float>());
         auto upper = compll::row_fold(compll::Add<float>());
         for (index_t first = 0; first < rows.columns; first += compll::TILE) {
@@ -231,7 +231,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_upper(
                     const float top_value = top_value_ahead[next];
                     const float size_of = compll::absolute(top_value);
                     const bool t = size_of > middle;
-                    const float large = t ? c_2 : c;
+                    const float large = compll::only_if(t, c_2);
                     const float t_2 = size_of * large;
                     many_lane = compll::Add<float>().take(many_lane, large, strip + next, column);
                     upper_lane = compll::Add<float>().take(upper_lane, t_2, strip + next, column);
@@ -275,15 +275,15 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_code_2(
             if (i < extent) {
                 const float top_value = top_value_ahead[next];
                 const bool t = top_value < c;
-                const int32_t t_2 = t ? c_2 : c_3;
+                const int32_t t_2 = compll::only_if(t, c_2);
                 const float size_of = compll::absolute(top_value);
                 const float middle_sum = s.middle_sum[i / index_t(s.k_size)];
                 const float mean = middle_sum / size;
-                const float middle = some ? mean : c;
+                const float middle = compll::only_if(some, mean);
                 const bool t_3 = size_of > middle;
-                const float large = t_3 ? c_4 : c;
+                const float large = compll::only_if(t_3, c_4);
                 const bool t_3_2 = large > c;
-                const int32_t t_4 = t_3_2 ? c_5 : c_3;
+                const int32_t t_4 = compll::only_if(t_3_2, c_5);
                 const int32_t code = compll::wrap_add(t_2, t_4);
                 const uint32_t code_2 = compll::to_unsigned(code, 3u);
                 code_2_bits = code_2;
@@ -326,10 +326,10 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_low(
                 const float upper = upper_ahead[next];
                 const float lower = t_2 - upper;
                 const float t_2_2 = lower / few;
-                const float low = t ? t_2_2 : c;
+                const float low = compll::only_if(t, t_2_2);
                 const bool t_3 = many > c;
                 const float t_2_3 = upper / many;
-                const float high = t_3 ? t_2_3 : c;
+                const float high = compll::only_if(t_3, t_2_3);
                 reinterpret_cast<float*>((s.payload + int64_t(0)))[i] = compll::canonical(low);
                 reinterpret_cast<float*>((s.payload + s.high_offset))[i] = compll::canonical(high);
             }
@@ -545,7 +545,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_upper(
         const index_t row = inside ? rows.row(tile, turn) : 0;
         const float middle_sum = s.middle_sum[row];
         const float mean = middle_sum / size;
-        const float middle = some ? mean : c;
+        const float middle = compll::only_if(some, mean);
         auto many = compll::row_fold(compll::Add<float>());
         auto upper = compll::row_fold(compll::Add<float>());
         for (index_t first = 0; first < rows.columns; first += compll::TILE) {
@@ -568,7 +568,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_upper(
                     const float top_value = top_value_ahead[next];
                     const float size_of = compll::absolute(top_value);
                     const bool t = size_of > middle;
-                    const float large = t ? c_2 : c;
+                    const float large = compll::only_if(t, c_2);
                     const float t_2 = size_of * large;
                     many_lane = compll::Add<float>().take(many_lane, large, strip + next, column);
                     upper_lane = compll::Add<float>().take(upper_lane, t_2, strip + next, column);
@@ -617,10 +617,10 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_low(
                 const float upper = upper_ahead[next];
                 const float lower = t_2 - upper;
                 const float t_2_2 = lower / few;
-                const float low = t ? t_2_2 : c;
+                const float low = compll::only_if(t, t_2_2);
                 const bool t_3 = many > c;
                 const float t_2_3 = upper / many;
-                const float high = t_3 ? t_2_3 : c;
+                const float high = compll::only_if(t_3, t_2_3);
                 reinterpret_cast<float*>((s.payload + int64_t(0)))[i] = compll::canonical(low);
                 reinterpret_cast<float*>((s.payload + s.high_offset))[i] = compll::canonical(high);
             }
@@ -663,15 +663,15 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_new_re
             if (i < extent) {
                 const float top_value = top_value_ahead[next];
                 const bool t = top_value < c;
-                const int32_t t_2 = t ? c_2 : c_3;
+                const int32_t t_2 = compll::only_if(t, c_2);
                 const float size_of = compll::absolute(top_value);
                 const float middle_sum = s.middle_sum[i / index_t(s.k_size)];
                 const float mean = middle_sum / size;
-                const float middle = some ? mean : c;
+                const float middle = compll::only_if(some, mean);
                 const bool t_3 = size_of > middle;
-                const float large = t_3 ? c_4 : c;
+                const float large = compll::only_if(t_3, c_4);
                 const bool t_3_2 = large > c;
-                const int32_t t_4 = t_3_2 ? c_5 : c_3;
+                const int32_t t_4 = compll::only_if(t_3_2, c_5);
                 const int32_t code = compll::wrap_add(t_2, t_4);
                 const uint32_t code_2 = compll::to_unsigned(code, 3u);
                 const uint32_t index = top_index_ahead[next];
@@ -684,12 +684,12 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_new_re
                 const bool t_7 = many > c;
                 const float upper = s.upper[i / index_t(s.k_size)];
                 const float t_2_3 = upper / many;
-                const float high = t_7 ? t_2_3 : c;
+                const float high = compll::only_if(t_7, t_2_3);
                 const float few = k_2 - many;
                 const bool t_8 = few > c;
                 const float lower = middle_sum - upper;
                 const float t_2_4 = lower / few;
-                const float low = t_8 ? t_2_4 : c;
+                const float low = compll::only_if(t_8, t_2_4);
                 const float size_of_2 = t_2_2 ? high : low;
                 const float t_2_5 = compll::negate(size_of_2);
                 const float t_3_3 = t_5 ? t_2_5 : size_of_2;

@@ -43,7 +43,7 @@ void encode_finite(const EncodeSegment& segment, int threads) {
                 for (int i = 0; i < count; i++) {
                     const float g = gradient[first + i];
                     const bool ok = compll::is_finite(g);
-                    const float g_2 = ok ? g : kept;
+                    const float g_2 = compll::only_if(ok, g);
                     const bool t = g_2 >= threshold;
                     const bool t_3 = g_2 <= t_2;
                     const int32_t t_4 = t_3 ? c_2 : c_3;

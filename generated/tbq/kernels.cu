@@ -62,7 +62,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_finite(
             if (i < extent) {
                 const float g = gradient_ahead[next];
                 const bool ok = compll::is_finite(g);
-                const float g_2 = ok ? g : kept;
+                const float g_2 = compll::only_if(ok, g);
                 const bool t = g_2 >= threshold;
                 const bool t_3 = g_2 <= t_2;
                 const int32_t t_4 = t_3 ? c_2 : c_3;

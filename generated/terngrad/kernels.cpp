@@ -47,7 +47,7 @@ void encode_top(const EncodeSegment& segment, int threads) {
                 for (int i = 0; i < count; i++) {
                     const float g = gradient[first + i];
                     const bool ok = compll::is_finite(g);
-                    const float g_2 = ok ? g : kept;
+                    const float g_2 = compll::only_if(ok, g);
                     const float t = compll::absolute(g_2);
                     ok_strip[i] = ok;
                     g_2_strip[i] = g_2;
@@ -133,7 +133,7 @@ void encode_code_2(const EncodeSegment& segment, int threads) {
                 for (int i = 0; i < count; i++) {
                     const float g = gradient[first + i];
                     const bool ok = compll::is_finite(g);
-                    const float g_2 = ok ? g : kept;
+                    const float g_2 = compll::only_if(ok, g);
                     const bool t = g_2 > kept;
                     const float u = u_strip[i];
                     const float t_2_3 = g_2 / scale;

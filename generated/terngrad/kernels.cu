@@ -63,7 +63,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_top(
             if (i < extent) {
                 const float g = gradient_ahead[next];
                 const bool ok = compll::is_finite(g);
-                const float g_2 = ok ? g : kept;
+                const float g_2 = compll::only_if(ok, g);
                 const float t = compll::absolute(g_2);
                 finite = compll::All().take(finite, ok, strip + next, i);
                 t_mean = compll::Moments().take(t_mean, g_2, strip + next, i);
@@ -150,7 +150,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_code_2(
             if (i < extent) {
                 const float g = gradient_ahead[next];
                 const bool ok = compll::is_finite(g);
-                const float g_2 = ok ? g : kept;
+                const float g_2 = compll::only_if(ok, g);
                 const bool t = g_2 > kept;
                 const float u = compll::uniform32(stream_0, i);
                 const float t_2_3 = g_2 / scale;

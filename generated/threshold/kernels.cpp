@@ -54,7 +54,7 @@ void encode_chosen_index(const EncodeSegment& segment, int threads) {
                 for (int i = 0; i < count; i++) {
                     const float g = gradient[first + i];
                     const bool ok = compll::is_finite(g);
-                    const float g_2 = ok ? g : kept;
+                    const float g_2 = compll::only_if(ok, g);
                     const float t = compll::absolute(g_2);
                     const bool t_2 = t >= threshold;
                     ok_strip[i] = ok;

@@ -71,7 +71,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_chosen_index(
             if (i < extent) {
                 const float g = gradient_ahead[next];
                 const bool ok = compll::is_finite(g);
-                const float g_2 = ok ? g : kept;
+                const float g_2 = compll::only_if(ok, g);
                 const float t = compll::absolute(g_2);
                 const bool t_2 = t >= threshold;
                 finite = compll::All().take(finite, ok, strip + next, i);
@@ -99,7 +99,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_chosen_index_write(
     const auto emit = [&](index_t slot, index_t i) {
         const float g = s.gradient[i];
         const bool ok = compll::is_finite(g);
-        const float g_2 = ok ? g : kept;
+        const float g_2 = compll::only_if(ok, g);
         s.chosen_index[slot] = uint32_t(i);
         reinterpret_cast<float*>((s.payload + s.value_offset))[slot] = compll::canonical(g_2);
     };

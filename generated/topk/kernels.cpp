@@ -39,7 +39,7 @@ void encode_top_index(const EncodeSegment& segment, int threads) {
         for (int i = 0; i < count; i++) {
             const float g_3 = gradient[first + i];
             const bool ok_2 = compll::is_finite(g_3);
-            const float g_2_2 = ok_2 ? g_3 : kept;
+            const float g_2_2 = compll::only_if(ok_2, g_3);
             const float t_2 = compll::absolute(g_2_2);
             t_out[i] = t_2;
         }
@@ -58,7 +58,7 @@ void encode_top_index(const EncodeSegment& segment, int threads) {
                 for (int i = 0; i < count; i++) {
                     const float g = gradient[first + i];
                     const bool ok = compll::is_finite(g);
-                    const float g_2 = ok ? g : kept;
+                    const float g_2 = compll::only_if(ok, g);
                     const float t = compll::absolute(g_2);
                     ok_strip[i] = ok;
                     t_strip[i] = t;
@@ -77,7 +77,7 @@ void encode_top_index(const EncodeSegment& segment, int threads) {
         for (int i = 0; i < count; i++) {
             const float g_3 = gradient[first + i];
             const bool ok_2 = compll::is_finite(g_3);
-            const float g_2_2 = ok_2 ? g_3 : kept;
+            const float g_2_2 = compll::only_if(ok_2, g_3);
             const float t_2 = compll::absolute(g_2_2);
             t_out[i] = t_2;
             g_2_out[i] = g_2_2;

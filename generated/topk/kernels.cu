@@ -52,7 +52,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_top_index_sample(
     const auto key = [&](index_t i) {
         const float g = s.gradient[i];
         const bool ok = compll::is_finite(g);
-        const float g_2 = ok ? g : kept;
+        const float g_2 = compll::only_if(ok, g);
         const float t = compll::absolute(g_2);
         return compll::order_key(t);
     };
@@ -86,7 +86,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_top_index(
             if (i < extent) {
                 const float g = gradient_ahead[next];
                 const bool ok = compll::is_finite(g);
-                const float g_2 = ok ? g : kept;
+                const float g_2 = compll::only_if(ok, g);
                 const float t = compll::absolute(g_2);
                 finite = compll::All().take(finite, ok, strip + next, i);
                 const uint32_t top_index_order = compll::order_key(t);
@@ -113,7 +113,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_top_index_rescan(
     const auto key = [&](index_t i) {
         const float g = s.gradient[i];
         const bool ok = compll::is_finite(g);
-        const float g_2 = ok ? g : kept;
+        const float g_2 = compll::only_if(ok, g);
         const float t = compll::absolute(g_2);
         return compll::order_key(t);
     };
@@ -129,7 +129,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_top_index_refine(
     const auto key = [&](index_t i) {
         const float g = s.gradient[i];
         const bool ok = compll::is_finite(g);
-        const float g_2 = ok ? g : kept;
+        const float g_2 = compll::only_if(ok, g);
         const float t = compll::absolute(g_2);
         return compll::order_key(t);
     };
@@ -145,7 +145,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_top_index_count(
     const auto key = [&](index_t i) {
         const float g = s.gradient[i];
         const bool ok = compll::is_finite(g);
-        const float g_2 = ok ? g : kept;
+        const float g_2 = compll::only_if(ok, g);
         const float t = compll::absolute(g_2);
         return compll::order_key(t);
     };
@@ -161,14 +161,14 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_top_index_write(
     const auto key = [&](index_t i) {
         const float g = s.gradient[i];
         const bool ok = compll::is_finite(g);
-        const float g_2 = ok ? g : kept;
+        const float g_2 = compll::only_if(ok, g);
         const float t = compll::absolute(g_2);
         return compll::order_key(t);
     };
     const auto emit = [&](index_t slot, index_t i) {
         const float g = s.gradient[i];
         const bool ok = compll::is_finite(g);
-        const float g_2 = ok ? g : kept;
+        const float g_2 = compll::only_if(ok, g);
         s.top_index[slot] = uint32_t(i);
         reinterpret_cast<float*>((s.payload + s.value_offset))[slot] = compll::canonical(g_2);
     };

@@ -61,6 +61,11 @@ class Line:
     literal: bool = False
 
     @property
+    def is_zero(self) -> bool:
+        """Whether it is the literal (positive) zero."""
+        return self.literal and self.text in ("0.0f", "0.0", "0u", "0")
+
+    @property
     def declaration(self) -> str:
         return f"{'constexpr' if self.literal else 'const'} {compute_ctype(self.dtype)} {self.name} = {self.text};"
 
@@ -163,6 +168,8 @@ def _statement(s: Statement, spelling: Spelling, args: list[Line]) -> tuple[str,
         case "cast":
             return cast(names[0], args[0].dtype, s.dtype), Level.UNIFORM
         case _:
+            if s.opcode == "select" and args[2].is_zero and s.dtype.name in ("f32", "u32", "i32"):
+                return f"compll::only_if({names[0]}, {names[1]})", Level.UNIFORM
             return _operation(s.opcode, args[0].dtype, names), Level.UNIFORM
 
 

@@ -156,21 +156,31 @@ void for_rows(int64_t rows, int64_t length, int threads, Work&& work) {
 
 inline int strip_count(int64_t first, int64_t end) { return int(std::min<int64_t>(STRIP, end - first)); }
 
-// run(segment, threads) for every segment: small ones side by side, then large ones with all threads each.
-// Returns 0, or 1 where memory ran out.
+// run(segment, threads) for every segment: those that are a good part of the batch one after another with all threads,
+// the others side by side, largest first. Returns 0, or 1 where memory ran out.
 template <class Segment, class Run>
 int run_batch(const void* segments, int64_t count, int threads, Run&& run) {
     const Segment* segment = static_cast<const Segment*>(segments);
     try {
-        std::atomic<int64_t> next{0};
-        parallel(int(std::min<int64_t>(threads, count)), [&](int) {
-            for (int64_t i = next++; i < count; i = next++) {
-                if (segment[i].numel < SMALL) run(segment[i], 1);
-            }
-        });
+        int64_t total = 0;
+        for (int64_t i = 0; i < count; i++) total += segment[i].numel;
+        const int64_t wide = std::max<int64_t>(SMALL, total / (4 * std::max(threads, 1)));
+        std::vector<int64_t> narrow;
         for (int64_t i = 0; i < count; i++) {
-            if (segment[i].numel >= SMALL) run(segment[i], threads);
+            if (segment[i].numel < wide) {
+                narrow.push_back(i);
+            } else {
+                run(segment[i], threads);
+            }
         }
+        std::sort(narrow.begin(), narrow.end(), [&](int64_t a, int64_t b) {
+            return segment[a].numel > segment[b].numel || (segment[a].numel == segment[b].numel && a < b);
+        });
+        std::atomic<size_t> next{0};
+        const int workers = total < SMALL ? 1 : int(std::min<int64_t>(threads, int64_t(narrow.size())));
+        parallel(workers, [&](int) {
+            for (size_t i = next++; i < narrow.size(); i = next++) run(segment[narrow[i]], 1);
+        });
     } catch (const std::bad_alloc&) {
         return 1;
     }

@@ -103,6 +103,11 @@ COMPLL_FN float negate(float x) { return from_bits(raw_bits(x) ^ 0x80000000u); }
 COMPLL_FN double negate(double x) { return from_bits(raw_bits(x) ^ uint64_t{0x8000000000000000u}); }
 COMPLL_FN float sign(float x) { return x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : x == x ? 0.0f : nan_f32(); }
 COMPLL_FN double sign(double x) { return x > 0.0 ? 1.0 : x < 0.0 ? -1.0 : x == x ? 0.0 : nan_f64(); }
+// condition ? x : 0 as a mask: GCC vectorises it among other selections, where it gives up on the choice itself.
+COMPLL_FN uint32_t only_if(bool condition, uint32_t x) { return x & (0u - uint32_t(condition)); }
+COMPLL_FN int32_t only_if(bool condition, int32_t x) { return int32_t(only_if(condition, uint32_t(x))); }
+COMPLL_FN float only_if(bool condition, float x) { return from_bits(only_if(condition, raw_bits(x))); }
+
 COMPLL_FN float fused_multiply_add(float a, float b, float c) { return COMPLL_BUILTIN(fmaf)(a, b, c); }
 COMPLL_FN float remainder(float a, float b) { return COMPLL_BUILTIN(fmodf)(a, b); }
 COMPLL_FN double remainder(double a, double b) { return COMPLL_BUILTIN(fmod)(a, b); }
