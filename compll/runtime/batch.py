@@ -22,10 +22,9 @@ class Item:
     key: Key
 
     def segment(self) -> Segment:
-        key = KeyWords(
-            seed=self.key.seed, owner=self.key.owner(), step=self.key.step, gradient_id=self.key.gradient
-        )  # fmt: skip
-        return Segment(arrays=self.arrays, environment=self.sized.environment, key=key)
+        key = self.key
+        words = KeyWords(seed=key.seed, owner=key.owner, step=key.step, gradient_id=key.gradient, base=key.base)
+        return Segment(arrays=self.arrays, environment=self.sized.environment, key=words)
 
 
 def run_batch(

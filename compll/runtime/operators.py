@@ -42,6 +42,8 @@ def encode(
     step: int,
     gradient: int,
     rank: int,
+    hop: int = 0,
+    base: int = 0,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Payload (uint8 [payload_bytes]), `finite` (bool [1]) and `cut` (int32 [1]) of a gradient.
 
@@ -50,7 +52,7 @@ def encode(
     """
     owner = compressors.find(compressor)
     held = None if initial else owner.state_of(grad, state)
-    payload = owner.encode(grad, held, key=Key(seed=seed, step=step, gradient=gradient, rank=rank))
+    payload = owner.encode(grad, held, key=Key(seed=seed, step=step, gradient=gradient, rank=rank, hop=hop, base=base))
     if held is not None and len(held.parts()) > len(state):
         held.join()  # the residual came in one part, and the caller has no tensor for a second
     assert payload.reports is not None
@@ -67,6 +69,8 @@ def _encode_fake(
     step: int,
     gradient: int,
     rank: int,
+    hop: int = 0,
+    base: int = 0,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     nbytes = compressors.find(compressor).payload_bytes([int(size) for size in grad.shape], grad.dtype)
     payload = grad.new_empty(nbytes, dtype=torch.uint8)
@@ -84,12 +88,14 @@ def decode(
     step: int,
     gradient: int,
     rank: int,
+    hop: int = 0,
+    base: int = 0,
 ) -> None:
     """Write what a payload stands for to `out`, which has the gradient's shape, or add it there.
 
     `dtype` is the gradient's, the key words are the sender's. Raises as `Compressor.payload` and `decode` do.
     """
-    key = Key(seed=seed, step=step, gradient=gradient, rank=rank)
+    key = Key(seed=seed, step=step, gradient=gradient, rank=rank, hop=hop, base=base)
     payload = Payload(buffer=buffer, shape=out.shape, dtype=dtype, key=key)
     compressors.find(compressor).decode(payload, out=out, add=add)
 
@@ -105,6 +111,8 @@ def _decode_fake(
     step: int,
     gradient: int,
     rank: int,
+    hop: int = 0,
+    base: int = 0,
 ) -> None:
     return None
 
@@ -130,7 +138,7 @@ def traced_encode(
     if state is not None:
         compressor.join_other_form(state)
     parts = [] if state is None else state.parts()
-    words = (key.seed, key.step, key.gradient, key.rank)
+    words = (key.seed, key.step, key.gradient, key.rank, key.hop, key.base)
     buffer, finite, cut = encode(compressor.handle, grad.detach(), parts, state is None, *words)
     if state is not None and state.previous is not None:
         state.previous.fresh = True
@@ -143,7 +151,7 @@ def traced_encode(
 def traced_decode(compressor: Compressor, payload: Payload, out: torch.Tensor, *, add: bool) -> None:
     """`Compressor.decode` into `out`, of operators."""
     key = payload.key
-    words = (key.seed, key.step, key.gradient, key.rank)
+    words = (key.seed, key.step, key.gradient, key.rank, key.hop, key.base)
     decode(compressor.handle, payload.buffer, out, payload.dtype, add, *words)
 
 
