@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import facts
 import failures
+import ledger
 import pytest
 import replicas
 import resuming
 from harness import Case, Outcome, run_cases
 
-CASES = [*facts.CASES, *resuming.CASES, *failures.CASES, *replicas.CASES]
+CASES = [*facts.CASES, *resuming.CASES, *failures.CASES, *ledger.CASES, *replicas.CASES]
 
 
 @pytest.fixture(scope="module")
