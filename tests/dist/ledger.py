@@ -1,4 +1,4 @@
-"""Nothing is lost: over many steps, what was applied and what is kept make up what was given, parameter by parameter."""
+"""Nothing is lost: over many steps, what was applied and what is kept make up what was given, for each parameter."""
 
 from __future__ import annotations
 
