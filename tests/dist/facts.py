@@ -1,4 +1,4 @@
-"""What DDP does to a hook: unused parameters, join, accumulation, AMP, odd parameters, a second hook."""
+"""What DDP does to a hook: unused parameters, join, accumulation, not finite gradients, odd parameters."""
 
 from __future__ import annotations
 
@@ -8,17 +8,12 @@ import threading
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
-from harness import BACKEND, Given, Ranks, backward, draw, given_model, wanted
+from harness import BACKEND, Given, Ranks, backward, draw, given_model, residuals, wanted
 from torch import nn
 
 import compll
-from compll import CompllError, SyncState, UnsupportedError
-
-
-def residuals(sync: SyncState) -> dict[str, torch.Tensor]:
-    return {name: state["residual"] for name, state in sync.state_dict()["states"].items()}
+from compll import SyncState
 
 
 def unused_on_every_rank_keeps_the_residual(ranks: Ranks) -> None:
@@ -110,12 +105,14 @@ def f16_gradients_roll_back_by_default(ranks: Ranks) -> None:
 
 
 def generators_are_untouched(ranks: Ranks) -> None:
-    before = (torch.get_rng_state(), random.getstate(), np.random.get_state()[1].copy())
     ddp = ranks.ddp(given_model())
-    compll.attach(ddp, "terngrad", backend=BACKEND)
-    ddp(wanted(ranks.rank, 0)).backward()
-    assert before[1] == random.getstate() and (before[2] == np.random.get_state()[1]).all()
-    torch.testing.assert_close(before[0], torch.get_rng_state())
+    before = (torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist())
+    sync = compll.attach(ddp, "dgc", backend=BACKEND)
+    for step in range(3):
+        backward(ddp, wanted(ranks.rank, step))
+    sync.load_state_dict(sync.state_dict())
+    assert torch.equal(before[0], torch.get_rng_state())
+    assert before[1:] == (random.getstate(), np.random.get_state()[1].tolist())
 
 
 class Odd(nn.Module):
@@ -158,31 +155,6 @@ def a_model_with_nothing_to_compress_trains(ranks: Ranks) -> None:
     assert sync.stats().ratio == 1.0
 
 
-def a_second_hook_is_explained(ranks: Ranks) -> None:
-    ddp = ranks.ddp(given_model())
-    compll.attach(ddp, "topk", backend=BACKEND)
-    with pytest.raises(CompllError, match="already has a communication hook, and it takes only one"):
-        compll.attach(ddp, "topk", backend=BACKEND)
-
-
-def what_cannot_be_synchronised_is_refused_by_name(ranks: Ranks) -> None:
-    sparse = nn.Sequential(nn.Embedding(50, 30, sparse=True))
-    with pytest.raises(CompllError, match="`0.weight` has sparse gradients"):
-        compll.attach(ranks.ddp(sparse), "topk", backend=BACKEND)
-    with pytest.raises(UnsupportedError, match="needs a model wrapped in DistributedDataParallel, got `Linear`"):
-        compll.attach(nn.Linear(3, 3), "topk", backend=BACKEND)  # type: ignore[arg-type]
-    with pytest.raises(UnsupportedError, match="needs payloads that add, but `topk` does not declare `trait linear`"):
-        compll.attach(ranks.ddp(given_model()), "topk", strategy="allreduce", backend=BACKEND)
-    with pytest.raises(CompllError, match="did you mean `ratio`"):
-        compll.attach(ranks.ddp(given_model()), "topk", ration=0.1, backend=BACKEND)
-    with pytest.raises(CompllError, match="ratio"):
-        compll.attach(ranks.ddp(given_model()), "topk", ratio={0: 0.1, 5: 7.0}, backend=BACKEND)
-    with pytest.raises(UnsupportedError, match="python_reducer"):
-        compll.sync_hook(compll.attach(ranks.ddp(given_model()), "topk", backend=BACKEND), (None, None))  # type: ignore
-    with pytest.raises(CompllError, match="needs a SyncState as its state, got dict"):
-        compll.sync_hook({}, None)  # type: ignore[arg-type]
-
-
 def the_worker_ends_with_its_state(ranks: Ranks) -> None:
     threads = {t for t in threading.enumerate() if t.name == "compll-sync"}
     ddp = ranks.ddp(given_model())
@@ -206,8 +178,6 @@ CASES = [
         generators_are_untouched,
         odd_parameters,
         a_model_with_nothing_to_compress_trains,
-        a_second_hook_is_explained,
-        what_cannot_be_synchronised_is_refused_by_name,
         the_worker_ends_with_its_state,
     )),
     (unused_on_one_rank_counts_as_zero, 3),

@@ -21,6 +21,8 @@ import torch.multiprocessing as mp
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from compll import SyncState
+
 TIMEOUT = timedelta(seconds=150)
 BACKEND = "auto"
 LARGEST = 3
@@ -152,3 +154,15 @@ def given_model() -> Given:
 def wanted(rank: int, step: int) -> dict[str, torch.Tensor]:
     """A gradient for each of SHAPES."""
     return {n: draw(shape, rank, step, i) for i, (n, shape) in enumerate(SHAPES.items())}
+
+
+def parameters(ddp: DistributedDataParallel) -> list[torch.Tensor]:
+    return [p.detach().clone() for p in ddp.module.parameters()]
+
+
+def residuals(sync: SyncState) -> dict[str, torch.Tensor]:
+    return {name: state["residual"] for name, state in sync.state_dict()["states"].items()}
+
+
+def equal(one: Sequence[torch.Tensor], other: Sequence[torch.Tensor]) -> bool:
+    return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))

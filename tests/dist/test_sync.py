@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import doors
 import facts
 import failures
+import layers
 import ledger
 import pytest
 import replicas
 import resuming
+import training
 from harness import Case, Outcome, run_cases
 
-CASES = [*facts.CASES, *resuming.CASES, *failures.CASES, *ledger.CASES, *replicas.CASES]
+MODULES = (facts, training, layers, doors, resuming, failures, ledger, replicas)
+CASES = [case for module in MODULES for case in module.CASES]
 
 
 @pytest.fixture(scope="module")
