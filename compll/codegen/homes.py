@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from compll.codegen import ir
 from compll.codegen.layout import PayloadLayout, Section
 from compll.codegen.plan import Buffer, BufferRole, DecodeAscending, EncodeAscending, LoadCount, StoreCount
-from compll.codegen.steps import Block, LoopSteps, Names, Step, all_steps, copying, copying_all, read, written
+from compll.codegen.steps import Block, LoopSteps, Names, Step, all_steps, copying, copying_all, read, reads, written
 from compll.dtypes import U32, DType
 
 _PORT_ORDER: tuple[ir.Role, ...] = ("residual", "state", "out", "field", "count", "finite", "cut")
@@ -32,6 +32,7 @@ class Homes:
 
     function: ir.Function
     layout: PayloadLayout
+    gradient: ir.GradientView
     gradient_dtype: DType
     names: Names
     reserved: frozenset[str]  # names of the record's other fields
@@ -101,12 +102,23 @@ class Homes:
         buffer = self._port_buffer(port)
         if self.of.get(value.name) == buffer.name:
             return []
-        if value.name not in self.of and _may_write_into(_producer(block, value), value, section):
+        fits = self._fits(value, buffer, block) and _may_write_into(_producer(block, value), value, section)
+        if value.name not in self.of and fits:
             self._home(value, buffer)
             return []
         copy = self.names.like(value, f"{port.name}_out")
         self._home(copy, buffer)
         return [copying(value, copy)]
+
+    def _fits(self, value: ir.Value, buffer: Buffer, block: Block) -> bool:
+        """Whether nobody misses what a padded view has beyond its memory. Only sweeps know where that ends; zeros is
+        what they read there, as is right of the residual's new value, but not of every result."""
+        if self.gradient.kind != "blocks" or buffer.role not in ("residual", "out"):
+            return True
+        users = [step for step in all_steps(block) if reads(step, value.name)]
+        return not (users and buffer.role == "out") and all(
+            isinstance(step, ir.Sweep) for step in (_producer(block, value), *users)
+        )
 
     def _summed(self, cuts: list[ir.Port]) -> Block:
         """One report for the matches that several filters left out."""

@@ -5,7 +5,7 @@ Runs fused and unfused programs alike. Knows nothing of payload bytes (`packing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from typing import Any, assert_never
 
 import numpy as np
@@ -58,13 +58,33 @@ def run(
     at full capacity, zero beyond their count. `environment` holds the named sizes too (`size_environment`). NaNs come
     out canonical. Raises InternalError for an input that is missing or of another shape.
     """
+    steps = rounds(function, inputs, environment, parameters, key)
+    while True:
+        try:
+            next(steps)  # alone, the mean over all ranks is the own value
+        except StopIteration as end:
+            results: dict[PortName, Array] = end.value
+            return results
+
+
+def rounds(
+    function: ir.Function,
+    inputs: Mapping[PortName, Array],
+    environment: Mapping[str, float],
+    parameters: Mapping[str, ir.Scalar],
+    key: KeyWords,
+) -> Generator[Array, None, dict[PortName, Array]]:
+    """`run`, waiting at every collective: yields the f32 array that is to become, in place, the mean over all ranks."""
     frame = Frame(environment=environment, parameters=parameters, key=key)
     for port in function.inputs:
         frame.values[port.value.name] = _input(function, port, inputs, frame)
     for port in function.inputs:
         _clear_beyond_count(port.value, frame)
-    with np.errstate(all="ignore"):
-        _operations(function.operations, frame)
+    for operation in function.operations:
+        with np.errstate(all="ignore"):
+            _operation(operation, frame)
+        if isinstance(operation, ir.AllReduce):
+            yield frame.values[operation.result.name]
     return {(p.role, p.name): canonical(frame.values[p.value.name]) for p in function.outputs}
 
 
@@ -105,7 +125,7 @@ def _operation(operation: ir.Operation, frame: Frame) -> None:
         case ir.Orthonormalize():
             values[operation.result.name] = _orthonormalize(values[operation.source.name])
         case ir.AllReduce():
-            values[operation.result.name] = values[operation.source.name].copy()
+            values[operation.result.name] = np.array(values[operation.source.name], np.float32)
         case ir.Loop():
             _loop(operation, frame)
         case _:

@@ -46,8 +46,8 @@ def partition(program: ir.Program, function: ir.Function, gradient_dtype: str) -
     layout = payload_layout(program)
     names = Names(value_names(function))
     homes = Homes(
-        function=function, layout=layout, gradient_dtype=NAMED[gradient_dtype], names=names,
-        reserved=reserved_names(program),
+        function=function, layout=layout, gradient=program.gradient, gradient_dtype=NAMED[gradient_dtype],
+        names=names, reserved=reserved_names(program),
     )  # fmt: skip
     block = homes.settle(block_of(apart(program, function.operations)))
     block = Hazards(homes.of, names).resolve(block, homes.at_start())

@@ -81,6 +81,8 @@ def _whole_array(operation: ir.Sort | ir.Transpose | ir.Orthonormalize | ir.AllR
     source, result = operation.source, operation.result
     scope.use(source)
     name = type(operation).__name__.lower()
+    outside = not (isinstance(operation, ir.AllReduce) and scope.in_loop)
+    scope.require(outside, result.name, "no collective inside a loop: ranks leave it at different turns")
     if isinstance(operation, ir.Sort):
         ordered = source.dtype.computes_as == source.dtype != BOOL and bool(source.shape)
         scope.require(ordered, result.name, f"`{name}` needs an array of numbers that compute as themselves")

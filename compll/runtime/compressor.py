@@ -13,7 +13,7 @@ import torch
 
 import compll
 from compll.codegen import ir
-from compll.codegen.feedback_form import EAGER, LAZY
+from compll.codegen.feedback_form import LAZY
 from compll.diagnostics import CompllError
 from compll.dsl.parameters import parameter_values
 from compll.runtime import operators
@@ -22,11 +22,13 @@ from compll.runtime.buffers import encode_arrays, new_payload, out_buffer
 from compll.runtime.checks import check_bytes, check_dense, check_float, check_held, check_shape
 from compll.runtime.devices import open_device
 from compll.runtime.devices.base import Device
+from compll.runtime.encoding import Encoding
 from compll.runtime.handles import content_handle
 from compll.runtime.key import Key
 from compll.runtime.merging import Merger
 from compll.runtime.payload import Payload
 from compll.runtime.program import ANY_SHAPE, Program, SectionLayout, Sized, Values, reduces_inside
+from compll.runtime.rounds import Rounds
 from compll.runtime.state import Previous, State
 
 BACKENDS = ("auto", "reference", "cpu", "emulator", "cuda")
@@ -127,6 +129,12 @@ class Compressor:
         for function in compilation.program.functions:
             if function.name not in unused:
                 self._program.function(self._device(grad), compilation, function.name)
+
+    def round_sizes(self, grad: torch.Tensor) -> tuple[int, ...]:
+        """How many f32 elements each round of `encode_rounds` reduces for such a gradient; compiles what is needed."""
+        sized = self._sized(grad.shape, grad.dtype)
+        function = sized.compilation.feedback_function if self.feedback else "encode"
+        return self._program.round_sizes(self._device(grad), sized, function)
 
     def __repr__(self) -> str:
         params = "".join(f", {name}={value!r}" for name, value in self._values.items())
@@ -231,25 +239,27 @@ class Compressor:
         threads: int | None = None,
     ) -> list[Payload]:
         """`encode` of several gradients in as few launches as possible."""
-        payloads: list[Payload] = []
-        items: dict[str, list[Item]] = {}
-        for position, (grad, state, key) in enumerate(zip(grads, states, keys, strict=True)):
-            check_dense(grad, "grad")
-            sized = self._sized(grad.shape, grad.dtype)
-            self._settle(sized, grad, state)
-            buffer = out_buffer(self.name, sized, grad, None if outs is None else outs[position])
-            payload = new_payload(buffer, grad, key)
-            payloads.append(payload)
-            arrays = {**encode_arrays(sized, grad, payload), **self._state_arrays(sized, grad, state)}
-            function = "encode" if not self.feedback else EAGER if state.previous is None else LAZY
-            items.setdefault(function, []).append(Item(sized, arrays, key))
-        for function, group in items.items():
-            run_batch(self._program, self._device(grads[0]), function, group, threads=threads)
-        for state, payload in zip(states, payloads, strict=True):
-            if self.feedback and state.previous is not None:
-                state.previous.payload.copy_(payload.buffer)
-                state.previous.fresh = True
-        return payloads
+        encoding = self._encoding(grads, states, keys, outs)
+        encoding.run(threads)
+        return list(encoding.payloads)
+
+    def encode_rounds(
+        self,
+        grads: Sequence[torch.Tensor],
+        states: Sequence[State],
+        keys: Sequence[Key],
+        outs: Sequence[torch.Tensor] | None = None,
+        *,
+        threads: int | None = None,
+    ) -> Rounds:
+        """`encode_batch` for a runtime with a network: the caller makes the means over all ranks, see `Rounds`.
+
+        A program without collectives yields nothing. One without payload has the result itself in its payload, which
+        after the last round is the same on every rank: nothing is left to exchange, `decode` of the own payload is
+        the mean over all ranks.
+        """
+        encoding = self._encoding(grads, states, keys, outs)
+        return Rounds(encoding.payloads, encoding.rounds(threads))
 
     def decode_batch(
         self,
@@ -271,6 +281,28 @@ class Compressor:
             merger.merge(payloads, outs, add=add, mean=mean)
 
     # --- helpers -----------------------------------------------------------------------------------------------------
+
+    def _encoding(
+        self,
+        grads: Sequence[torch.Tensor],
+        states: Sequence[State],
+        keys: Sequence[Key],
+        outs: Sequence[torch.Tensor] | None,
+    ) -> Encoding:
+        """Check and gather what an encode of these gradients reads and writes."""
+        payloads, items = [], []
+        for grad, state, key, out in zip(grads, states, keys, outs or [None] * len(grads), strict=True):
+            check_dense(grad, "grad")
+            sized = self._sized(grad.shape, grad.dtype)
+            self._settle(sized, grad, state)
+            payload = new_payload(out_buffer(self.name, sized, grad, out), grad, key)
+            arrays = {**encode_arrays(sized, grad, payload), **self._state_arrays(sized, grad, state)}
+            payloads.append(payload)
+            items.append(Item(sized, arrays, key))
+        return Encoding(
+            program=self._program, device=lambda: self._device(grads[0]), feedback=self.feedback, items=items,
+            states=states, payloads=payloads,
+        )  # fmt: skip
 
     def _settle(self, sized: Sized, grad: torch.Tensor, state: State) -> None:
         """Bring a state into the form that this program and these parameters keep feedback in."""

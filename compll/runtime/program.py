@@ -13,6 +13,7 @@ import torch
 
 from compll.codegen import ir
 from compll.codegen.driver import Compilation
+from compll.codegen.interpret import size_environment
 from compll.codegen.specialize import check_index_widths, choose_alternatives, environment, static_parameters
 from compll.diagnostics import CompllError, SourceFile
 from compll.dsl import ast
@@ -20,7 +21,7 @@ from compll.dsl.check import check
 from compll.dsl.parse import parse
 from compll.dtypes import DType
 from compll.runtime.devices.base import Device, LoadedFunction
-from compll.sizes import extent
+from compll.sizes import extent, product
 
 GRADIENT_DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
 
@@ -145,6 +146,14 @@ class Program:
             if key not in self._functions:
                 self._functions[key] = device.load(compilation, name)
             return self._functions[key]
+
+    def round_sizes(self, device: Device, sized: Sized, name: str) -> tuple[int, ...]:
+        """How many elements each collective of a function reduces, in order; none for a gradient without elements."""
+        if not sized.numel:
+            return ()
+        sizes = size_environment(sized.compilation.program, sized.environment)
+        values = self.function(device, sized.compilation, name).exchanged
+        return tuple(extent(product(value.shape), sizes) for value in values)
 
 
 def _states(program: ir.Program, variables: Mapping[str, float], numel: int) -> Iterator[StateLayout]:

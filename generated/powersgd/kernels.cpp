@@ -105,13 +105,19 @@ void encode_out(const EncodeSegment& segment, [[maybe_unused]] int threads) {
     compll::multiply(p, compll::Strides{segment.rank_size, 1}, state_q, compll::Strides{1, segment.rank_size}, segment.rows, segment.rank_size, segment.cols, threads, out);
 }
 
-void run_encode(const EncodeSegment& segment, int threads) {
+void run_encode_part_0(const EncodeSegment& segment, int threads) {
     encode_finite(segment, threads);
     encode_t(segment, threads);
     encode_t_2(segment, threads);
+}
+
+void run_encode_part_1(const EncodeSegment& segment, int threads) {
     encode_p(segment, threads);
     encode_t_3(segment, threads);
     encode_q_2(segment, threads);
+}
+
+void run_encode_part_2(const EncodeSegment& segment, int threads) {
     encode_out(segment, threads);
 }
 
@@ -243,13 +249,19 @@ void encode_with_feedback_new_residual(const EncodeWithFeedbackSegment& segment,
 
 }
 
-void run_encode_with_feedback(const EncodeWithFeedbackSegment& segment, int threads) {
+void run_encode_with_feedback_part_0(const EncodeWithFeedbackSegment& segment, int threads) {
     encode_with_feedback_finite(segment, threads);
     encode_with_feedback_t(segment, threads);
     encode_with_feedback_t_2(segment, threads);
+}
+
+void run_encode_with_feedback_part_1(const EncodeWithFeedbackSegment& segment, int threads) {
     encode_with_feedback_p(segment, threads);
     encode_with_feedback_t_3(segment, threads);
     encode_with_feedback_q_2(segment, threads);
+}
+
+void run_encode_with_feedback_part_2(const EncodeWithFeedbackSegment& segment, int threads) {
     encode_with_feedback_out(segment, threads);
     encode_with_feedback_new_residual(segment, threads);
 }
@@ -295,11 +307,23 @@ void run_initial_q(const InitialQSegment& segment, int threads) {
 
 }  // namespace
 
-extern "C" int encode(const void* segments, int64_t count, int threads) {
-    return compll::run_batch<EncodeSegment>(segments, count, threads, run_encode);
+extern "C" int encode_part_0(const void* segments, int64_t count, int threads) {
+    return compll::run_batch<EncodeSegment>(segments, count, threads, run_encode_part_0);
 }
-extern "C" int encode_with_feedback(const void* segments, int64_t count, int threads) {
-    return compll::run_batch<EncodeWithFeedbackSegment>(segments, count, threads, run_encode_with_feedback);
+extern "C" int encode_part_1(const void* segments, int64_t count, int threads) {
+    return compll::run_batch<EncodeSegment>(segments, count, threads, run_encode_part_1);
+}
+extern "C" int encode_part_2(const void* segments, int64_t count, int threads) {
+    return compll::run_batch<EncodeSegment>(segments, count, threads, run_encode_part_2);
+}
+extern "C" int encode_with_feedback_part_0(const void* segments, int64_t count, int threads) {
+    return compll::run_batch<EncodeWithFeedbackSegment>(segments, count, threads, run_encode_with_feedback_part_0);
+}
+extern "C" int encode_with_feedback_part_1(const void* segments, int64_t count, int threads) {
+    return compll::run_batch<EncodeWithFeedbackSegment>(segments, count, threads, run_encode_with_feedback_part_1);
+}
+extern "C" int encode_with_feedback_part_2(const void* segments, int64_t count, int threads) {
+    return compll::run_batch<EncodeWithFeedbackSegment>(segments, count, threads, run_encode_with_feedback_part_2);
 }
 extern "C" int initial_q(const void* segments, int64_t count, int threads) {
     return compll::run_batch<InitialQSegment>(segments, count, threads, run_initial_q);

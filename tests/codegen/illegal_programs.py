@@ -158,6 +158,11 @@ ILLEGAL = {
     "draw type": ("u: f32 = uniform", "u: u32 = uniform", "`uniform` gives f32, got u32"),
     "draw position": ("choose stream=0", "choose x stream=0", "the position of a draw needs to be u32"),
     "extent": (" extent=[n]", "", "`choose` needs the attribute `extent`"),
+    "collective in loop": (
+        "=> %going: bool = fold or(b)\n        }",
+        "=> %going: bool = fold or(b)\n        }\n        %mean: f32[rows, cols] = all_reduce %here",
+        "no collective inside a loop",
+    ),
     "draw in loop": (
         "b: bool = is_finite x", "b: bool = is_finite x\nd: f32 = normal stream=1 shared=true", "no draw inside a",
     ),

@@ -63,7 +63,8 @@ def compiled(
     library = ctypes.CDLL(str(build_library("test", emit_source("test", (plan,), "cpu"), flags)))
     entry = library.encode
     entry.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_int]
-    function = CpuFunction(name="test.encode", entry=entry, records=Records(program, plan), workspace=Workspace())
+    records = Records(program, plan)
+    function = CpuFunction(name="test.encode", plan=plan, entries=[entry], records=records, workspace=Workspace())
     arrays = _arrays(program, inputs)
     function([Segment(arrays=arrays, environment=dict(inputs.environment), key=inputs.key)], threads=threads)
     return {name: array.numpy() for name, array in arrays.items() if name == "payload" or name.startswith("state_")}

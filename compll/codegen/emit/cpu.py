@@ -9,17 +9,26 @@ from compll.codegen.emit.environment import render
 from compll.codegen.emit.names import identifier
 from compll.codegen.emit.segment import Segment, StructField
 from compll.codegen.plan import KernelPlan
+from compll.codegen.rounds import parts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartView:
+    """What runs between two collectives: an entry of the library, and the calls that it makes for each segment."""
+
+    name: str
+    struct: str
+    calls: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionView:
     """What `cpu/function.cpp.j2` places."""
 
-    name: str
     struct: str
     fields: tuple[StructField, ...]
     kernels: tuple[str, ...]
-    calls: tuple[str, ...]
+    parts: tuple[PartView, ...]
 
     @property
     def text(self) -> str:
@@ -33,22 +42,33 @@ class FileView:
     name: str
     functions: tuple[FunctionView, ...]
 
+    @property
+    def parts(self) -> tuple[PartView, ...]:
+        return tuple(part for function in self.functions for part in function.parts)
+
 
 def emit(name: str, plans: tuple[KernelPlan, ...]) -> str:
     """The C++ file of a compressor.
 
-    Every function becomes `extern "C" int <function>(const void* segments, int64_t count, int threads)`: it runs on
-    `count` records (plan.record_fields) and returns 0, or 1 where memory ran out.
+    Every entry of a function (`entries`) becomes `extern "C" int <entry>(const void* segments, int64_t count, int
+    threads)`: it runs on `count` records (plan.record_fields) and returns 0, or 1 where memory ran out. Entries of one
+    function are called in order with the same records; what temporaries hold must last from the first to the last.
     """
     return render("cpu/file.cpp.j2", FileView(name=name, functions=tuple(_function(p) for p in plans)))
 
 
+def entries(plan: KernelPlan) -> tuple[str, ...]:
+    """What the parts of a function are called: the function's name where it has no collective."""
+    name, count = identifier(plan.function), len(parts(plan))
+    return (name,) if count == 1 else tuple(f"{name}_part_{number}" for number in range(count))
+
+
 def _function(plan: KernelPlan) -> FunctionView:
     segment = Segment(plan)
+    named = zip(entries(plan), parts(plan), strict=True)
     return FunctionView(
-        name=identifier(plan.function),
         struct=segment.struct,
         fields=segment.fields(),
         kernels=tuple(print_kernel(plan, segment, k) for k in plan.kernels),
-        calls=tuple(calls(plan, segment, plan.kernels)),
+        parts=tuple(PartView(name=n, struct=segment.struct, calls=tuple(calls(plan, segment, k))) for n, k in named),
     )

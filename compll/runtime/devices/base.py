@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 
+from compll.codegen import ir
 from compll.codegen.driver import Compilation
 from compll.codegen.philox import KeyWords
 
@@ -31,7 +32,20 @@ class Segment:
 class LoadedFunction(Protocol):
     """Runs on every segment; results are in the segments' arrays when the device's stream has passed the call."""
 
+    @property
+    def exchanged(self) -> Sequence[ir.Value]:
+        """What the function's collectives reduce, in order: f32 arrays."""
+
     def __call__(self, segments: Sequence[Segment], threads: int | None = None) -> None: ...
+
+    def rounds(self, segments: Sequence[Segment], threads: int | None = None) -> Iterator[list[torch.Tensor]]:
+        """The same call, waiting at every collective of the function.
+
+        Each step yields, for every segment in order, the 1-D f32 tensor that is to become the mean over all ranks in
+        place before the next step; without that it stays the rank's own value, as in a plain call. The call is
+        complete, and its results are there, when the iterator is exhausted. Steps may run on different threads, one
+        at a time, and on a GPU on one stream.
+        """
 
 
 class Device(Protocol):

@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -18,11 +18,16 @@ from pathlib import Path
 import torch
 
 from compll import codegen
+from compll.codegen import ir
 from compll.codegen.driver import Compilation
+from compll.codegen.emit.cpu import entries
+from compll.codegen.plan import KernelPlan
+from compll.codegen.rounds import exchanged_by
 from compll.diagnostics import CompllError, InternalError
 from compll.runtime.cache import cached, content_hash
 from compll.runtime.devices.base import LoadedFunction, Segment
-from compll.runtime.devices.records import Records, Workspace
+from compll.runtime.devices.records import Records, ThreadWorkspace, Words, Workspace
+from compll.runtime.devices.values import Values
 
 INCLUDE = Path(codegen.__file__).parent / "include"
 
@@ -116,15 +121,39 @@ class CpuFunction:
     """One loaded function; safe to call from several threads at once, each has its own workspace."""
 
     name: str
-    entry: ctypes._NamedFuncPointer
+    plan: KernelPlan
+    entries: Sequence[ctypes._NamedFuncPointer]
     records: Records
     workspace: Workspace
 
     def __call__(self, segments: Sequence[Segment], threads: int | None = None) -> None:
         """Run on every segment with `threads` threads (default: torch's). Raises MemoryError where memory ran out."""
         table = self.records.table(segments, self.workspace)
-        status = self.entry(table.ctypes.data, len(segments), threads or torch.get_num_threads())
-        if status != 0:
+        for entry in self.entries:
+            self._run(entry, table, threads)
+
+    @property
+    def exchanged(self) -> Sequence[ir.Value]:
+        return exchanged_by(self.plan)
+
+    def rounds(self, segments: Sequence[Segment], threads: int | None = None) -> Iterator[list[torch.Tensor]]:
+        """As `LoadedFunction.rounds` says; the workspace is the call's own."""
+        workspace = Workspace()
+        table = self.records.table(segments, workspace)
+        places = [
+            Values(
+                plan=self.plan, segment=segment, addresses=self.records.addresses(record),
+                environment=self.records.environment(segment), workspace=workspace,
+            )
+            for segment, record in zip(segments, table, strict=True)
+        ]  # fmt: skip
+        for entry, value in zip(self.entries, self.exchanged):
+            self._run(entry, table, threads)
+            yield [place.flat(value) for place in places]
+        self._run(self.entries[-1], table, threads)
+
+    def _run(self, entry: ctypes._NamedFuncPointer, table: Words, threads: int | None) -> None:
+        if entry(table.ctypes.data, len(table), threads or torch.get_num_threads()) != 0:
             raise MemoryError(f"function `{self.name}` ran out of memory")
 
 
@@ -139,11 +168,18 @@ class CpuDevice:
         """Build (or find) the program's library and look up the function. Raises as `build_library` does."""
         program = compilation.program
         library = _library(build_library(program.name, compilation.source("cpu")))
-        entry = getattr(library, function)
-        entry.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_int]
-        entry.restype = ctypes.c_int
-        records = Records(program, compilation.plans[function])
-        return CpuFunction(name=f"{program.name}.{function}", entry=entry, records=records, workspace=_workspace)
+        plan = compilation.plans[function]
+        return CpuFunction(
+            name=f"{program.name}.{function}", plan=plan, entries=[_entry(library, name) for name in entries(plan)],
+            records=Records(program, plan), workspace=_workspace,
+        )  # fmt: skip
 
 
-_workspace = Workspace()
+def _entry(library: ctypes.CDLL, name: str) -> ctypes._NamedFuncPointer:
+    entry = getattr(library, name)
+    entry.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_int]
+    entry.restype = ctypes.c_int
+    return entry
+
+
+_workspace = ThreadWorkspace()

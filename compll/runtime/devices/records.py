@@ -59,6 +59,14 @@ class Records:
             address += template.workspace
         return table
 
+    def addresses(self, record: Words) -> Mapping[str, int]:
+        """A record's words by the names of their fields."""
+        return {name: int(record[column]) for name, column in self._columns.items()}
+
+    def environment(self, segment: Segment) -> Mapping[str, float]:
+        """A segment's sizes, the program's named ones included."""
+        return size_environment(self._program, segment.environment)
+
     def _fill(self, record: Words, segment: Segment) -> None:
         arrays, columns = segment.arrays, self._columns
         for name in self._handed:
@@ -119,8 +127,8 @@ def _aligned(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-class Workspace(threading.local):
-    """Memory for temporaries on a device, one block a thread; it grows and is kept."""
+class Workspace:
+    """Memory for temporaries on a device: one block, which grows and is kept."""
 
     def __init__(self, device: torch.device = torch.device("cpu")) -> None:
         self._device = device
@@ -136,3 +144,7 @@ class Workspace(threading.local):
         """The bytes at an address within what was handed out, u8 [nbytes]."""
         start = address - self._memory.data_ptr()
         return self._memory[start : start + nbytes]
+
+
+class ThreadWorkspace(Workspace, threading.local):
+    """A workspace for each thread that uses it."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,9 @@ from numpy.typing import NDArray
 from compll.codegen import ir
 from compll.codegen.convert import storage
 from compll.codegen.driver import Compilation
-from compll.codegen.interpret import PortName, from_view, run, size_environment, to_view
+from compll.codegen.interpret import PortName, from_view, rounds, size_environment, to_view
 from compll.codegen.packing import pack, unpack
+from compll.codegen.rounds import exchanged
 from compll.diagnostics import InternalError
 from compll.dtypes import DType
 from compll.runtime.devices.base import LoadedFunction, Segment
@@ -34,13 +36,25 @@ class ReferenceFunction:
     def __call__(self, segments: Sequence[Segment], threads: int | None = None) -> None:
         """Run on every segment; `threads` has no meaning here."""
         for segment in segments:
-            self._run(segment)
+            for _ in self._rounds(segment):
+                pass  # alone, the mean over all ranks is the own value
 
-    def _run(self, segment: Segment) -> None:
+    @property
+    def exchanged(self) -> Sequence[ir.Value]:
+        return exchanged(self.function.operations)
+
+    def rounds(self, segments: Sequence[Segment], threads: int | None = None) -> Iterator[list[torch.Tensor]]:
+        """As `LoadedFunction.rounds` says."""
+        running = [self._rounds(segment) for segment in segments]
+        while arrays := [array for steps in running for array in islice(steps, 1)]:
+            yield [torch.from_numpy(array.reshape(-1)) for array in arrays]
+
+    def _rounds(self, segment: Segment) -> Iterator[Array]:
         program = self.compilation.program
         environment = size_environment(program, segment.environment)
         parameters: dict[str, ir.Scalar] = {p.name: environment[p.name] for p in program.parameters}
-        results = run(self.function, self._inputs(segment, environment), environment, parameters, segment.key)
+        inputs = self._inputs(segment, environment)
+        results = yield from rounds(self.function, inputs, environment, parameters, segment.key)
         cuts = [array for (role, _), array in results.items() if role == "cut"]
         if cuts:
             _write(segment.arrays["cut"], np.sum(cuts, dtype=np.uint32))
