@@ -96,6 +96,11 @@ class Compressor:
         """Whether encode has a collective of its own; alone, that is the identity."""
         return reduces_inside(self._any)
 
+    @property
+    def replicated(self) -> bool:
+        """Whether encode in rounds ends with one result on all ranks, so that no payload has to travel."""
+        return self.reduces_inside and not self._any.fields
+
     def with_params(self, **params: object) -> Compressor:
         """The same program with some parameters changed. Raises CompllError as `load` does."""
         values = parameter_values(self._program.module, {**self._values, **params})
@@ -254,9 +259,9 @@ class Compressor:
     ) -> Rounds:
         """`encode_batch` for a runtime with a network: the caller makes the means over all ranks, see `Rounds`.
 
-        A program without collectives yields nothing. One without payload has the result itself in its payload, which
-        after the last round is the same on every rank: nothing is left to exchange, `decode` of the own payload is
-        the mean over all ranks.
+        A program without collectives yields nothing. One that is `replicated` has the result itself in its payload,
+        the same on every rank after the last round: nothing is left to exchange, every rank decodes its own payload,
+        alone, and has the mean over all ranks. Other payloads travel as those of `encode`.
         """
         encoding = self._encoding(grads, states, keys, outs)
         return Rounds(encoding.payloads, encoding.rounds(threads))

@@ -161,6 +161,24 @@ class EncodesBeside(Broken):
         return payload
 
 
+class RoundsApart(Broken):
+    """Ends every encoding in rounds with a word of its own, different on every rank."""
+
+    program, params = "powersgd", {}
+
+    def encode_rounds(self, grads: Any, states: Any, keys: Any) -> Any:
+        rounds = self.good.encode_rounds(grads, states, keys)
+
+        class Changed:
+            payloads = rounds.payloads
+
+            def __iter__(self) -> Any:
+                yield from rounds
+                self.payloads[0].buffer[0] = 17 + keys[0].rank
+
+        return Changed()
+
+
 CASES: list[tuple[type[Broken], str]] = [
     (WrongSize, "size"),
     (SizeOfData, "size"),
@@ -180,6 +198,8 @@ CASES: list[tuple[type[Broken], str]] = [
     (Forgetful, "feedback"),
     (OffByConstant, "feedback"),
     (OneUlp, "feedback"),
+    (RoundsApart, "rounds"),
+    (RoundsApart, "replicas"),
 ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Thread
 
@@ -161,7 +161,8 @@ def test_the_mean_goes_into_the_payload(backend: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_encodings_may_overlap_and_change_threads(backend: str, folder: Path) -> None:
+@pytest.mark.parametrize("threads", [False, True])
+def test_encodings_may_overlap_and_change_threads(threads: bool, backend: str, folder: Path) -> None:
     """What lives from part to part belongs to its encoding."""
     c = compll.load(folder / "three.cll", backend=backend)
     batches = [gradients([(30, 20), (20, 30)], seed) for seed in range(4)]
@@ -169,11 +170,15 @@ def test_encodings_may_overlap_and_change_threads(backend: str, folder: Path) ->
     running = [c.encode_rounds(b, [c.init_state(g) for g in b], keys_of(b)) for b in batches]
     for _ in range(4):
         for rounds in running:
-            thread = Thread(target=lambda: next(rounds, None))
-            thread.start()
-            thread.join()
+            in_thread(lambda: next(rounds, None)) if threads else next(rounds, None)
     for rounds, payloads in zip(running, expected, strict=True):
         assert all(torch.equal(a.buffer, b.buffer) for a, b in zip(rounds.payloads, payloads, strict=True))
+
+
+def in_thread(work: Callable[[], object]) -> None:
+    thread = Thread(target=work)
+    thread.start()
+    thread.join()
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from compll.battery.law import Law, bound_by
-from compll.battery.laws import agreement, feedback, hostile, keys, traits, values, views, wire
+from compll.battery.laws import agreement, feedback, hostile, keys, rounds, traits, values, views, wire
 
 LAWS: tuple[Law, ...] = (
     Law(name="size", check=wire.size),
@@ -20,6 +20,8 @@ LAWS: tuple[Law, ...] = (
     Law(name="hostile_bytes", check=hostile.hostile_bytes),
     Law(name="guard_zones", check=hostile.guard_zones),
     Law(name="feedback", check=feedback.feedback, applies=lambda c: c.feedback),
+    Law(name="rounds", check=rounds.rounds, applies=lambda c: c.reduces_inside),
+    Law(name="replicas", check=rounds.replicas, applies=lambda c: c.replicated),
     Law(name="linear", check=traits.linear, applies=bound_by("linear")),
     Law(name="shared_seed", check=traits.shared_seed, applies=bound_by("shared_seed")),
     Law(name="unbiased", check=traits.unbiased, applies=bound_by("unbiased")),
