@@ -19,7 +19,7 @@ from compll.codegen.passes import optimise
 from compll.codegen.philox import KeyWords
 from compll.runtime.devices.base import Segment
 from compll.runtime.devices.cpu import FLAGS, CpuFunction, build_library
-from compll.runtime.devices.records import Records, Workspace
+from compll.runtime.devices.records import Records, Workspaces
 from compll.runtime.program import TENSOR_DTYPES
 from compll.sizes import extent
 
@@ -64,7 +64,7 @@ def compiled(
     entry = library.encode
     entry.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_int]
     records = Records(program, plan)
-    function = CpuFunction(name="test.encode", plan=plan, entries=[entry], records=records, workspace=Workspace())
+    function = CpuFunction(name="test.encode", plan=plan, entries=[entry], records=records, workspaces=Workspaces())
     arrays = _arrays(program, inputs)
     function([Segment(arrays=arrays, environment=dict(inputs.environment), key=inputs.key)], threads=threads)
     return {name: array.numpy() for name, array in arrays.items() if name == "payload" or name.startswith("state_")}

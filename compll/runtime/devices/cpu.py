@@ -26,7 +26,7 @@ from compll.codegen.rounds import exchanged_by
 from compll.diagnostics import CompllError, InternalError
 from compll.runtime.cache import cached, content_hash
 from compll.runtime.devices.base import LoadedFunction, Segment
-from compll.runtime.devices.records import Records, ThreadWorkspace, Words, Workspace
+from compll.runtime.devices.records import Records, Words, Workspaces
 from compll.runtime.devices.values import Values
 
 INCLUDE = Path(codegen.__file__).parent / "include"
@@ -118,39 +118,40 @@ def _library(path: Path) -> ctypes.CDLL:
 
 @dataclass(frozen=True)
 class CpuFunction:
-    """One loaded function; safe to call from several threads at once, each has its own workspace."""
+    """One loaded function; safe to call from several threads at once, each call has its own workspace."""
 
     name: str
     plan: KernelPlan
     entries: Sequence[ctypes._NamedFuncPointer]
     records: Records
-    workspace: Workspace
+    workspaces: Workspaces
 
     def __call__(self, segments: Sequence[Segment], threads: int | None = None) -> None:
         """Run on every segment with `threads` threads (default: torch's). Raises MemoryError where memory ran out."""
-        table = self.records.table(segments, self.workspace)
-        for entry in self.entries:
-            self._run(entry, table, threads)
+        with self.workspaces.borrowed() as workspace:
+            table = self.records.table(segments, workspace)
+            for entry in self.entries:
+                self._run(entry, table, threads)
 
     @property
     def exchanged(self) -> Sequence[ir.Value]:
         return exchanged_by(self.plan)
 
     def rounds(self, segments: Sequence[Segment], threads: int | None = None) -> Iterator[list[torch.Tensor]]:
-        """As `LoadedFunction.rounds` says; the workspace is the call's own."""
-        workspace = Workspace()
-        table = self.records.table(segments, workspace)
-        places = [
-            Values(
-                plan=self.plan, segment=segment, addresses=self.records.addresses(record),
-                environment=self.records.environment(segment), workspace=workspace,
-            )
-            for segment, record in zip(segments, table, strict=True)
-        ]  # fmt: skip
-        for entry, value in zip(self.entries, self.exchanged):
-            self._run(entry, table, threads)
-            yield [place.flat(value) for place in places]
-        self._run(self.entries[-1], table, threads)
+        """As `LoadedFunction.rounds` says."""
+        with self.workspaces.borrowed() as workspace:
+            table = self.records.table(segments, workspace)
+            places = [
+                Values(
+                    plan=self.plan, segment=segment, addresses=self.records.addresses(record),
+                    environment=self.records.environment(segment), workspace=workspace,
+                )
+                for segment, record in zip(segments, table, strict=True)
+            ]  # fmt: skip
+            for entry, value in zip(self.entries, self.exchanged):
+                self._run(entry, table, threads)
+                yield [place.flat(value) for place in places]
+            self._run(self.entries[-1], table, threads)
 
     def _run(self, entry: ctypes._NamedFuncPointer, table: Words, threads: int | None) -> None:
         if entry(table.ctypes.data, len(table), threads or torch.get_num_threads()) != 0:
@@ -171,7 +172,7 @@ class CpuDevice:
         plan = compilation.plans[function]
         return CpuFunction(
             name=f"{program.name}.{function}", plan=plan, entries=[_entry(library, name) for name in entries(plan)],
-            records=Records(program, plan), workspace=_workspace,
+            records=Records(program, plan), workspaces=_workspaces,
         )  # fmt: skip
 
 
@@ -182,4 +183,4 @@ def _entry(library: ctypes.CDLL, name: str) -> ctypes._NamedFuncPointer:
     return entry
 
 
-_workspace = ThreadWorkspace()
+_workspaces = Workspaces()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import struct
-import threading
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -146,5 +147,20 @@ class Workspace:
         return self._memory[start : start + nbytes]
 
 
-class ThreadWorkspace(Workspace, threading.local):
-    """A workspace for each thread that uses it."""
+class Workspaces:
+    """Workspaces on the CPU to borrow, as many as there ever were borrowers at once; safe from several threads."""
+
+    def __init__(self) -> None:
+        self._free: deque[Workspace] = deque()
+
+    @contextmanager
+    def borrowed(self) -> Iterator[Workspace]:
+        """The one that came back last: its memory is warm."""
+        try:
+            workspace = self._free.pop()
+        except IndexError:
+            workspace = Workspace()
+        try:
+            yield workspace
+        finally:
+            self._free.append(workspace)
