@@ -1,0 +1,83 @@
+"""Everything that a plan's time depends on: what ranks compute, how they are joined, what payloads weigh. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from compll.diagnostics import CompllError
+from compll.runtime.planning.curves import Curve
+from compll.runtime.planning.links import Link, Linked, Network
+
+#: Bytes of a payload: of a gradient's shape and the name of its dtype (`float32`, `float16`, `bfloat16`).
+PayloadBytes = Callable[[tuple[int, ...], str], int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compute:
+    """Seconds by elements of the gradient, encoded or not: a decoder writes as many as it would from a dense payload.
+
+    `decode` writes the first payload, `decode_add` adds one more; `copy` is one way between a bucket and a message in
+    the gradient's own dtype, `cast` the same through bf16.
+    """
+
+    encode: Curve
+    decode: Curve
+    decode_add: Curve
+    copy: Curve
+    cast: Curve
+
+    def merge(self, elements: float, payloads: float) -> float:
+        """Decoding and adding `payloads` of a gradient of `elements`."""
+        return self.decode(elements) + (payloads - 1) * self.decode_add(elements)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topology:
+    """`world_size` ranks in nodes of `node_size`: all of them, those of one node, and one of every node.
+
+    Raises CompllError unless the nodes are full.
+    """
+
+    world_size: int
+    node_size: int
+    everyone: Network
+    inside: Network
+    across: Network
+
+    def __post_init__(self) -> None:
+        if self.node_size < 1 or self.world_size % self.node_size:
+            raise CompllError(f"{self.world_size} ranks cannot be divided into nodes of {self.node_size}")
+
+    @property
+    def nodes(self) -> int:
+        return self.world_size // self.node_size
+
+    @property
+    def hierarchical(self) -> bool:
+        """Whether there are several nodes with several ranks."""
+        return self.node_size > 1 and self.nodes > 1
+
+    @classmethod
+    def of_links(cls, world_size: int, link: Link, *, node_size: int = 1, inside: Link | None = None) -> Topology:
+        """Nodes on equal links, whose ranks share them; without several nodes everything is on `inside`."""
+        near = inside or link
+        only = world_size <= node_size
+        shared = Link(latency=link.latency, bandwidth=link.bandwidth / node_size)
+        far = Linked(ranks=world_size, link=link, sharing=node_size)
+        return cls(
+            world_size=world_size,
+            node_size=min(node_size, world_size),
+            everyone=Linked(ranks=world_size, link=near) if only else far,
+            inside=Linked(ranks=min(node_size, world_size), link=near),
+            across=Linked(ranks=max(1, world_size // node_size), link=shared),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Costs:
+    """What predictions are made from, for one compressor."""
+
+    compute: Compute
+    topology: Topology
+    payload_bytes: PayloadBytes

@@ -1,0 +1,91 @@
+"""When everything of a step happens: backward, one thread that computes, one wire. Pure, deterministic.
+
+The wire carries collectives one at a time, in the order of the runtime: round r of message n by (n + r, descending n).
+The thread computes in the same order; what ends a message may wait `lag` messages longer. The runtime takes what is
+ready, so that the prediction is the best of a few lags. In a fixed order every time can only grow with any duration,
+and so does their minimum: a faster link never makes a prediction worse.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate
+
+from compll.runtime.planning.rounds import Work
+
+#: By how many messages the last decode of one waits for later encodes: not at all, for the next, for all.
+LAGS = (-1.0, 1.0, math.inf)
+
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """A message: when its gradients are ready, in seconds, and what is to be done."""
+
+    ready: float
+    work: Work
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """Intervals of the two lanes in seconds, in order, and when the last message was done."""
+
+    compute: tuple[Interval, ...]
+    wire: tuple[Interval, ...]
+    end: float
+
+
+def run(arrivals: Sequence[Arrival]) -> Trace:
+    """The timeline of messages in plan order, in the order of LAGS that ends first."""
+    counts = tuple(len(a.work.rounds) for a in arrivals)
+    computing = [seconds for a in arrivals for seconds in (*(r.compute for r in a.work.rounds), a.work.finish)]
+    sending = [seconds for a in arrivals for seconds in (*(r.wire for r in a.work.rounds), 0.0)]
+    ready = [a.ready for a in arrivals]
+    return min((_run(ready, computing, sending, _order(counts, lag)) for lag in LAGS), key=lambda trace: trace.end)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Order:
+    """What the thread and the wire do, in order. Tasks are numbered message by message, round by round; the last one of
+    a message has no collective. `firsts` are the messages' first tasks."""
+
+    thread: tuple[int, ...]
+    wire: tuple[int, ...]
+    firsts: tuple[int, ...]
+
+
+@lru_cache(maxsize=4096)
+def _order(counts: tuple[int, ...], lag: float) -> _Order:
+    firsts = tuple(accumulate((count + 1 for count in counts), initial=0))[:-1]
+    rounds = [(n + r, -n, firsts[n] + r) for n, count in enumerate(counts) for r in range(count)]
+    rounds.sort()
+    ends = [(n + count + lag, True, n, firsts[n] + count) for n, count in enumerate(counts)]
+    thread = sorted([*((wave, False, order, task) for wave, order, task in rounds), *ends])
+    return _Order(
+        thread=tuple(task for *_, task in thread), wire=tuple(task for *_, task in rounds), firsts=firsts
+    )
+
+
+def _run(ready: Sequence[float], computing: Sequence[float], sending: Sequence[float], order: _Order) -> Trace:
+    arrived = [math.inf] * len(computing)  # not yet
+    for task, when in zip(order.firsts, ready, strict=True):
+        arrived[task] = when
+    computed = [0.0] * len(computing)
+    compute: list[Interval] = []
+    wire: list[Interval] = []
+    sends = iter(order.wire)
+    thread_free = wire_free = 0.0
+    for task in order.thread:
+        while arrived[task] == math.inf:  # what the collectives up to the awaited one send has been computed by now
+            sent = next(sends)
+            start = max(wire_free, computed[sent])
+            arrived[sent + 1] = wire_free = start + sending[sent]
+            wire.append((start, wire_free))
+        start = max(thread_free, arrived[task])
+        computed[task] = thread_free = start + computing[task]
+        compute.append((start, thread_free))
+    return Trace(compute=tuple(compute), wire=tuple(wire), end=thread_free)

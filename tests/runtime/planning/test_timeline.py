@@ -1,0 +1,66 @@
+"""The two lanes: by hand, and what must hold for any messages."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from compll.runtime.planning.rounds import Round, Work
+from compll.runtime.planning.timeline import Arrival, run
+
+SECONDS = st.integers(0, 20).map(float)
+WORKS = st.builds(
+    Work, st.lists(st.builds(Round, SECONDS, SECONDS), min_size=1, max_size=5).map(tuple), SECONDS
+)
+MESSAGES = st.lists(st.builds(lambda ready, work: Arrival(ready=ready, work=work), SECONDS, WORKS), max_size=6)
+
+
+def arrival(ready: float, *rounds: tuple[float, float], finish: float = 0.0) -> Arrival:
+    return Arrival(ready=ready, work=Work(tuple(Round(*r) for r in rounds), finish))
+
+
+def test_one_message_runs_through() -> None:
+    trace = run([arrival(1, (2, 3), (4, 5), finish=6)])
+    assert trace.compute == ((1, 3), (6, 10), (15, 21)) and trace.wire == ((3, 6), (10, 15)) and trace.end == 21
+
+
+def test_encode_of_the_next_overlaps_the_wire_of_the_first() -> None:
+    trace = run([arrival(0, (2, 10)), arrival(0, (2, 10))])
+    assert trace.wire == ((2, 12), (12, 22)) and trace.end == 22
+
+
+def test_the_last_decode_lets_encodes_go_first_where_that_ends_sooner() -> None:
+    trace = run([arrival(0, (1, 1), finish=5), arrival(3, (1, 9), finish=1)])
+    assert trace.end == 14  # encode at 3, wire until 13: the decode of the first fits behind
+
+
+def test_second_rounds_wait_for_the_first_round_of_the_next() -> None:
+    trace = run([arrival(0, (0, 1), (0, 1)), arrival(5, (0, 1), (0, 1))])
+    assert trace.wire == ((0, 1), (5, 6), (6, 7), (7, 8))
+
+
+@given(MESSAGES)
+def test_lanes_do_one_thing_at_a_time_and_all_of_it(messages: list[Arrival]) -> None:
+    trace = run(messages)
+    for lane in (trace.compute, trace.wire):
+        assert all(before[1] <= after[0] for before, after in zip(lane, lane[1:], strict=False))
+    assert sum(stop - start for start, stop in trace.wire) == pytest.approx(sum(m.work.wire for m in messages))
+    assert sum(stop - start for start, stop in trace.compute) == pytest.approx(sum(m.work.compute for m in messages))
+    least = max((m.ready + m.work.compute + m.work.wire for m in messages), default=0.0)
+    assert trace.end >= least - 1e-9
+
+
+@settings(max_examples=200)
+@given(MESSAGES, st.integers(0, 5), st.integers(0, 4), st.floats(0, 1))
+def test_no_time_grows_when_a_wire_gets_faster(messages: list[Arrival], which: int, position: int, by: float) -> None:
+    if which >= len(messages):
+        return
+    message = messages[which]
+    rounds = list(message.work.rounds)
+    position %= len(rounds)
+    rounds[position] = replace(rounds[position], wire=rounds[position].wire * by)
+    faster = replace(message, work=Work(tuple(rounds), message.work.finish))
+    assert run([*messages[:which], faster, *messages[which + 1 :]]).end <= run(messages).end
