@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from harness import BACKEND, Given, Ranks, backward, given_model, wanted
+from harness import BACKEND, Given, Ranks, backward, draw, equal, given_model, parameters, wanted
+from replicas import network
 
 import compll
 from compll import CompllError, SyncState
@@ -36,6 +39,94 @@ def resumed_equals_uninterrupted(ranks: Ranks) -> None:
         for step, expected in zip((2, 3), uninterrupted):
             got = backward(again, wanted(ranks.rank, step))
             assert all(torch.equal(got[n], expected[n]) for n in ("first", "conv", "last")), name
+
+
+@dataclass
+class Run:
+    """A training with a convolution, momentum and a scaler, in several buckets."""
+
+    ranks: Ranks
+    arguments: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        self.ddp = self.ranks.ddp(network(), bucket_cap_mb=0.02)
+        self.sync = compll.attach(self.ddp, backend=BACKEND, seed=5, **self.arguments)
+        self.optimiser = torch.optim.SGD(self.ddp.parameters(), lr=0.1, momentum=0.9)
+        self.scaler = torch.amp.GradScaler("cpu", init_scale=64.0, growth_interval=2)
+        self._parts = {"model": self.ddp.module, "optimiser": self.optimiser, "scaler": self.scaler, "sync": self.sync}
+
+    def go(self, steps: range) -> None:
+        for step in steps:
+            x = draw((2, 3, 6, 6), self.ranks.rank, step)
+            if step == 4 and self.ranks.rank == 0:
+                x[0, 0, 0, 0] = torch.inf  # so that this step is left out, and what was kept comes back
+            self.optimiser.zero_grad()
+            self.scaler.scale(self.ddp(x).square().mean()).backward()
+            self.scaler.step(self.optimiser)
+            self.scaler.update()
+
+    def saved(self) -> dict[str, Any]:
+        return through_a_file({name: part.state_dict() for name, part in self._parts.items()})
+
+    def load(self, saved: Mapping[str, Any]) -> None:
+        for name, part in self._parts.items():
+            part.load_state_dict(saved[name])
+
+
+def a_whole_training_resumes_to_equal_bits(ranks: Ranks) -> None:
+    for arguments in (
+        {"compressor": "topk", "ratio": {0: 0.3, 2: 0.1, 5: 0.01}},
+        {"compressor": "onebit", "start_step": 2},
+        {"compressor": "terngrad"},
+        {"compressor": "dgc", "ratio": 0.05},
+        {"compressor": "randomk", "ratio": 0.1, "strategy": "allreduce" if ranks.world == 2 else "allgather"},
+    ):  # from three ranks on, the order of a sum inside all-reduce depends on the bucket
+        arguments["rollback"] = "on"
+        run = Run(ranks, arguments)
+        run.go(range(3))
+        saved = run.saved()
+        run.go(range(3, 7))
+        resumed = Run(ranks, arguments)
+        resumed.load(saved)
+        assert resumed.sync.step == 3
+        resumed.go(range(3, 7))
+        assert equal(parameters(run.ddp), parameters(resumed.ddp)), arguments
+        assert same(run.saved(), resumed.saved()), arguments
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether nested containers hold the same keys, numbers and tensors, bit for bit."""
+    if isinstance(one, torch.Tensor):
+        return torch.equal(one, other)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(same(a, b) for a, b in zip(one, other, strict=True))
+    return bool(one == other)
+
+
+def what_is_saved_does_not_change_later(ranks: Ranks) -> None:
+    for name in ("topk", "onebit", "dgc"):
+        ddp = ranks.ddp(given_model())
+        sync = compll.attach(ddp, name, backend=BACKEND)
+        backward(ddp, wanted(ranks.rank, 0))
+        saved = sync.state_dict()
+        copy = through_a_file(saved)
+        backward(ddp, wanted(ranks.rank, 1))
+        assert same(saved, copy) and not same(saved, sync.state_dict())
+
+
+def what_is_refused_changes_nothing(ranks: Ranks) -> None:
+    ddp = ranks.ddp(given_model())
+    sync = compll.attach(ddp, "topk", backend=BACKEND)
+    backward(ddp, wanted(ranks.rank, 0))
+    before = sync.state_dict()
+    backward(ddp, wanted(ranks.rank, 1))
+    after = sync.state_dict()
+    broken = {**before, "states": {**before["states"], "last": {"residual": torch.zeros(3, 3), "states": {}}}}
+    with pytest.raises(CompllError, match="saved state of `last`: `residual` needs shape"):
+        sync.load_state_dict(broken)
+    assert same(after, sync.state_dict())
 
 
 def what_is_saved_says_whose_it_is(ranks: Ranks) -> None:
@@ -69,6 +160,10 @@ def what_does_not_fit_is_refused_by_name(ranks: Ranks) -> None:
 CASES = [
     (resumed_equals_uninterrupted, 2),
     (resumed_equals_uninterrupted, 3),
+    (a_whole_training_resumes_to_equal_bits, 2),
+    (a_whole_training_resumes_to_equal_bits, 3),
+    (what_is_saved_does_not_change_later, 2),
+    (what_is_refused_changes_nothing, 2),
     (what_is_saved_says_whose_it_is, 2),
     (what_does_not_fit_is_refused_by_name, 2),
 ]
