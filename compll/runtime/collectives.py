@@ -1,4 +1,4 @@
-"""The collectives that strategies use, on a process group of their own. Only this and `sync` use torch.distributed.
+"""The collectives that strategies use, on process groups of their own (`groups` makes them).
 
 Everything here is asynchronous: `done` is called on some thread when an operation has ended, well or not, and must do
 no more than note it. Waiting inside such a callback deadlocks Gloo.
@@ -7,7 +7,6 @@ no more than note it. Waiting inside such a callback deadlocks Gloo.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import timedelta
 from threading import Lock
 from typing import Any, Protocol
 
@@ -17,7 +16,7 @@ import torch.distributed as dist
 from compll.diagnostics import CompllError
 
 #: Under its new name where torch has it: the old one warns there on every rank.
-_gather_into = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+gather_into = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
 
 
 class Handle(Protocol):
@@ -41,6 +40,19 @@ class Collectives(Protocol):
 
     def all_reduce(self, tensors: Sequence[torch.Tensor], done: Callable[[], None]) -> Handle:
         """The sum over the ranks of each tensor, in place; `done` is called once, when all are complete."""
+
+    def all_to_all(
+        self, output: torch.Tensor, received: Sequence[int], source: torch.Tensor, sent: Sequence[int],
+        done: Callable[[], None],
+    ) -> Handle:  # fmt: skip
+        """`source` is cut into `sent` elements for each rank; `output` gets `received` from each, in rank order."""
+
+    def shift(self, output: torch.Tensor, source: torch.Tensor, done: Callable[[], None]) -> Handle:
+        """`source` to the next rank, `output` from the one before, on a ring."""
+
+    @property
+    def bytes_sent(self) -> int:
+        """What this rank has handed to operations so far; what it sends to itself is not counted."""
 
     def close(self) -> None:
         """Give the process group up, where that is safe. Nothing may be called afterwards."""
@@ -70,20 +82,13 @@ class _Works:
 
 
 class TorchCollectives:
-    """On `own`, a group that nothing else uses, or on a new group with the ranks and the timeout of `parent`.
+    """On `group`, which nothing else uses and which is destroyed at the end if it `closes`."""
 
-    All ranks must construct this together. Raises CompllError when the ranks of `own` are others, or when a part of all
-    ranks cannot make a group by itself.
-    """
-
-    def __init__(self, parent: dist.ProcessGroup, own: dist.ProcessGroup | None = None) -> None:
-        self._group: Any = _new_group(parent) if own is None else own
-        self._closes = own is None and not _is_partial(parent)
-        ranks, needed = dist.get_process_group_ranks(self._group), dist.get_process_group_ranks(parent)
-        if ranks != needed:
-            raise CompllError(f"process_group needs the ranks of the DDP object, {needed}, got {ranks}")
-        self._rank = dist.get_rank(self._group)
-        self._world_size = dist.get_world_size(self._group)
+    def __init__(self, group: Any, *, closes: bool) -> None:
+        self._group, self._closes = group, closes
+        self._rank = dist.get_rank(group)
+        self._world_size = dist.get_world_size(group)
+        self._bytes_sent = 0
 
     @property
     def rank(self) -> int:
@@ -93,47 +98,36 @@ class TorchCollectives:
     def world_size(self) -> int:
         return self._world_size
 
+    @property
+    def bytes_sent(self) -> int:
+        return self._bytes_sent
+
     def all_gather(self, output: torch.Tensor, source: torch.Tensor, done: Callable[[], None]) -> Handle:
-        return _Works([_gather_into(output, source, group=self._group, async_op=True)], done)
+        self._bytes_sent += source.nbytes
+        return _Works([gather_into(output, source, group=self._group, async_op=True)], done)
 
     def all_reduce(self, tensors: Sequence[torch.Tensor], done: Callable[[], None]) -> Handle:
+        self._bytes_sent += sum(tensor.nbytes for tensor in tensors)
         return _Works([dist.all_reduce(t, group=self._group, async_op=True) for t in tensors], done)
+
+    def all_to_all(
+        self, output: torch.Tensor, received: Sequence[int], source: torch.Tensor, sent: Sequence[int],
+        done: Callable[[], None],
+    ) -> Handle:  # fmt: skip
+        self._bytes_sent += (sum(sent) - sent[self._rank]) * source.element_size()
+        work = dist.all_to_all_single(output, source, list(received), list(sent), group=self._group, async_op=True)
+        return _Works([work], done)
+
+    def shift(self, output: torch.Tensor, source: torch.Tensor, done: Callable[[], None]) -> Handle:
+        sent, received = [0] * self._world_size, [0] * self._world_size
+        sent[(self._rank + 1) % self._world_size] = source.numel()
+        received[(self._rank - 1) % self._world_size] = output.numel()
+        return self.all_to_all(output, received, source, sent, done)  # Gloo's send and recv have no callbacks
 
     def close(self) -> None:
         group, self._group = self._group, None
         if group is not None and self._closes and dist.is_initialized():
             dist.destroy_process_group(group)
-
-
-def _new_group(parent: dist.ProcessGroup) -> Any:
-    ranks = dist.get_process_group_ranks(parent)
-    partial = _is_partial(parent)
-    if partial:
-        _check_equal_counts(parent, len(ranks))
-    return dist.new_group(ranks, timeout=group_timeout(parent), use_local_synchronization=partial)
-
-
-def _is_partial(group: dist.ProcessGroup) -> bool:
-    """Whether it has not all ranks. torch names a group that its members make alone by how many groups they are in:
-    unequal counts hang, and so does the name of a destroyed group, used again; so such a group is never destroyed."""
-    return dist.get_world_size(group) != dist.get_world_size()
-
-
-def _check_equal_counts(parent: dist.ProcessGroup, world_size: int) -> None:
-    counts = torch.empty(world_size, dtype=torch.int64)
-    mine = torch.tensor([len(dist.distributed_c10d._world.pg_names)])
-    _gather_into(counts, mine, group=parent)
-    if len(set(counts.tolist())) > 1:
-        raise CompllError(
-            "the ranks of the DDP object are in unequally many process groups, so that torch cannot make one for "
-            "a part of all ranks: make a group with dist.new_group on all ranks and give it as process_group="
-        )
-
-
-def group_timeout(group: dist.ProcessGroup) -> timedelta:
-    """The timeout that a group was made with; a new group does not inherit it."""
-    device = "cuda" if dist.get_backend(group) == "nccl" else "cpu"
-    return group._get_backend(torch.device(device)).options._timeout
 
 
 def check_agreement(collectives: TorchCollectives, digest: bytes, what: str) -> None:

@@ -1,8 +1,9 @@
-"""What travels round a bucket's payloads: one flag byte for each gradient, then the payloads at aligned offsets.
+"""What travels round payloads: one flag byte for each, then the payloads at aligned offsets.
 
 The flags say whether a rank has a gradient (an all-zero one is none: the rank joined early or did not use the
-parameter), whether it was finite, and whether encoding failed, so that all ranks hear of it in the same step. They are
-no part of `payload_bytes`.
+parameter), whether it was finite, and that all that led to it was done without failure. Memory that nobody wrote is
+zeros, which says that something failed: so all ranks hear of a failure in the same step. Flags are no part of
+`payload_bytes`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ import torch
 
 HAS_GRADIENT = 1
 FINITE = 2
-FAILED = 4
+SOUND = 4
+ABSENT = FINITE | SOUND  # the flags of a rank without a gradient
+WHOLE = HAS_GRADIENT | ABSENT  # and of one that has nothing to complain of
 ALIGNMENT = 16  # bytes
 
 
@@ -26,18 +29,18 @@ class Envelope:
 
     @property
     def offsets(self) -> tuple[int, ...]:
-        offsets, end = [], _align(len(self.sizes))
+        offsets, end = [], align(len(self.sizes))
         for size in self.sizes:
             offsets.append(end)
-            end += _align(size)
+            end += align(size)
         return tuple(offsets)
 
     @property
     def nbytes(self) -> int:
-        return _align(len(self.sizes)) + sum(_align(size) for size in self.sizes)
+        return align(len(self.sizes)) + sum(align(size) for size in self.sizes)
 
     def payloads(self, buffer: torch.Tensor) -> list[torch.Tensor]:
-        """The payloads' parts of one rank's envelope, as views."""
+        """The payloads' parts of one envelope, as views."""
         return [buffer[offset : offset + size] for offset, size in zip(self.offsets, self.sizes, strict=True)]
 
     def write_flags(self, buffer: torch.Tensor, flags: Sequence[int]) -> None:
@@ -47,21 +50,13 @@ class Envelope:
         return [int(flag) for flag in buffer[: len(self.sizes)].tolist()]
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What all ranks know of one gradient: which of them have it (by rank), whether it is finite everywhere, and who
-    failed to encode it (a text; empty for nobody)."""
-
-    present: tuple[bool, ...]
-    finite: bool
-    failed: str = ""
-
-    @classmethod
-    def of(cls, flags: Sequence[int]) -> Verdict:
-        """From one flag byte for each rank."""
-        failed = ", ".join(f"rank {rank}" for rank, f in enumerate(flags) if f & FAILED)
-        return cls(tuple(bool(f & HAS_GRADIENT) for f in flags), all(f & FINITE for f in flags), failed)
+def joined(flags: Sequence[int]) -> int:
+    """The flags of a sum: there if any part is, finite and sound if all are."""
+    together = ABSENT
+    for flag in flags:
+        together = together & flag | (together | flag) & HAS_GRADIENT
+    return together
 
 
-def _align(nbytes: int) -> int:
+def align(nbytes: int) -> int:
     return -(-nbytes // ALIGNMENT) * ALIGNMENT

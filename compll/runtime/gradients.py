@@ -17,13 +17,17 @@ from compll.runtime.program import GRADIENT_DTYPES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradientSpec:
-    """One parameter's gradient; `index` is its position in `named_parameters()` order, frozen parameters included."""
+    """One parameter's gradient; `index` is its position in `named_parameters()` order, frozen parameters included.
+
+    `contiguous`: its memory is in logical order (a channels_last weight's is not).
+    """
 
     name: str
     index: int
     shape: torch.Size
     dtype: torch.dtype
     compressible: bool
+    contiguous: bool = True
 
     @property
     def nbytes(self) -> int:
@@ -59,6 +63,7 @@ def gradient_table(module: nn.Module, min_numel: int, ignored: Iterable[str] = (
             shape=parameter.shape,
             dtype=parameter.dtype,
             compressible=large and parameter.dtype in GRADIENT_DTYPES,
+            contiguous=parameter.is_contiguous(),
         )
     return table
 

@@ -18,26 +18,30 @@ ALLOWED: dict[str, tuple[str, ...]] = {
 }
 
 #: What of the allowed works today; asking for the rest is one clear line.
-WORKING: dict[str, tuple[str, ...]] = {
-    "strategy": ("auto", "allgather", "allreduce"),
-    "fusion": ("auto",),
-}
+WORKING: dict[str, tuple[str, ...]] = {"fusion": ("auto", "ahead", "none")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncOptions:
     """How gradients are synchronised.
 
-    strategy: `allgather` of payloads; `allreduce` of the payloads' sections, for programs with trait linear; `auto`:
-        allreduce where it is possible, else allgather.
-    fusion: `auto`: the payloads of one DDP bucket travel together.
-    plan: `all`: every gradient that is large enough is compressed.
+    strategy: `allgather` of payloads; `allreduce` of the payloads' sections, for programs with trait linear; `ps`:
+        each rank merges a share, encodes the means again and hands them out; `ring`: partial sums are encoded hop by
+        hop; `hierarchical`: dense inside a node, compressed across nodes; `auto`: allreduce where it is possible, else
+        allgather. A program with collectives of its own takes `auto`: rounds of all ranks.
+    fusion: `ahead` (and `auto`): gradients are compressed one by one, and the payloads of a DDP bucket travel together;
+        `none`: each payload travels alone.
+    plan: `all`: every gradient that is large enough is compressed by `strategy`; or the path of a plan
+        (`compll plan`), which says for each gradient whether, how, and in how many parts; it takes the place of
+        `strategy`.
     feedback: `auto`: as the program declares; `on` or `off` whatever it declares.
     start_step: so many steps are synchronised densely before compression starts.
     min_numel: a gradient with fewer elements, or with fewer than two dimensions, is never compressed.
     rollback: `on`: if any gradient of any rank is not finite, all states are as before the step; `off`: they keep the
         finite part; `auto`: on if a compressed gradient is f16.
-    node_size: ranks per node, for strategy hierarchical.
+    node_size: ranks per node, for strategy hierarchical (default: LOCAL_WORLD_SIZE, which torchrun sets).
+    debug: in every step, ranks compare what they are about to exchange before they do; a difference ends the step on
+        all of them with a message that names it.
     seed: of the program's random draws.
     backend: what runs the kernels, as for `compll.load`.
     process_group: a group with the DDP object's ranks that nothing else uses (default: one is made).
@@ -51,6 +55,7 @@ class SyncOptions:
     min_numel: int = 1024
     rollback: str = "auto"
     node_size: int | None = None
+    debug: bool = False
     seed: int = 0
     backend: str = "auto"
     process_group: Any = None
@@ -63,17 +68,15 @@ class SyncOptions:
             works = WORKING.get(name, allowed)
             if value not in works:
                 raise UnsupportedError(f"{name}={value!r} is not there yet; what works is {', '.join(works)}")
-        if self.plan != "all":
-            raise UnsupportedError(f"plan={self.plan!r} is not there yet; what works is all")
         if self.node_size is not None:
-            raise UnsupportedError("`node_size` belongs to strategy='hierarchical', which is not there yet")
+            _check_count("node_size", self.node_size, least=1)
         for name in ("start_step", "min_numel"):
             _check_count(name, getattr(self, name))
 
 
-def _check_count(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise CompllError(f"option `{name}` needs a whole number of at least 0, got {value!r}")
+def _check_count(name: str, value: object, least: int = 0) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise CompllError(f"option `{name}` needs a whole number of at least {least}, got {value!r}")
 
 
 OPTION_NAMES = tuple(f.name for f in fields(SyncOptions))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,8 @@ from compll.diagnostics import CompllError
 
 VERSION = 1
 DENSE = ("dense", "dense-bf16")
-COMPRESSED = ("allgather", "allreduce", "ps", "ring", "hierarchical")
+#: `rounds` is for programs with collectives of their own, the others for all other programs.
+COMPRESSED = ("allgather", "allreduce", "ps", "ring", "hierarchical", "rounds")
 MOST_PARTS = 4096
 
 
@@ -44,6 +45,12 @@ class Plan:
 
     routes: Mapping[str, Route]
 
+    @classmethod
+    def uniform(cls, names: Mapping[str, bool], strategy: str) -> Plan:
+        """One strategy for all gradients that are compressible (the values of `names`), the others dense."""
+        routes = {True: Route(strategy=strategy), False: Route(strategy="dense")}
+        return cls(routes={name: routes[compressible] for name, compressible in names.items()})
+
     def to_json(self) -> dict[str, Any]:
         """{"version": 1, "gradients": {name: {"strategy": text, "parts": number}}}."""
         gradients = {name: {"strategy": r.strategy, "parts": r.parts} for name, r in self.routes.items()}
@@ -60,17 +67,17 @@ class Plan:
             raise CompllError("a plan needs `gradients`, a mapping from parameter names to routes")
         return cls(routes={str(name): _route(name, entry) for name, entry in gradients.items()})
 
-    def check_fits(self, names: Iterable[str], compressible: Iterable[str]) -> None:
+    def check_fits(self, names: Mapping[str, bool]) -> None:
         """Raise CompllError, naming the first gradient, unless there is a route for each of `names` and for no other,
-        and only those of `compressible` are compressed."""
-        model, allowed = set(names), set(compressible)
+        and only those that are compressible (the values of `names`) are compressed."""
+        model = names.keys()
         for name in [*sorted(model - self.routes.keys()), *sorted(self.routes.keys() - model)]:
             lacking, having = ("plan", "model") if name in model else ("model", "plan")
             raise CompllError(f"the plan does not fit the model: the {lacking} has no `{name}`, which the {having} has")
         for name, route in self.routes.items():
-            if route.compressed and name not in allowed:
+            if route.compressed and not names[name]:
                 raise CompllError(
-                    f"the plan compresses `{name}`, which this run sends dense: it has fewer than two dimensions, fewer "
+                    f"the plan compresses `{name}`, which this run does not: it has fewer than two dimensions, fewer "
                     "than min_numel elements or a dtype that is not compressed"
                 )
 

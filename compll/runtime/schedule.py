@@ -1,107 +1,138 @@
 """What happens next in one synchronised step: events in, instructions out. Pure: no torch, no clock, no thread.
 
-Invariant: the order of the instructions that start a collective (`Exchange`, `ReduceDense`) is the order in which DDP
-hands out its buckets, the dense reduction last. It never depends on which exchange completes first, so that all ranks
-issue the same collectives in the same order.
+A step has units: gradients that travel together, each a graph of tasks. Invariant: the order in which sends are issued
+depends on the units and their graphs only, never on what completes first, so that all ranks issue the same collectives
+in the same order. It is a wavefront: round r of unit u comes before round r' of u' where u + r < u' + r', and of two
+with equal sums that of the later unit; so a unit's later rounds overlap with the first rounds of those that follow.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Union
 
-from compll.diagnostics import CompllError
+from compll.runtime.tasks import Graph, Kind
 
 
 @dataclass(frozen=True, slots=True)
-class BucketReady:
-    """DDP has filled a bucket; `last` is its last one of the step."""
+class Opened:
+    """The gradients of the next unit are there; units are counted from 0 in every step."""
 
-    bucket: int
-    last: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Exchanged:
-    """The collectives that a bucket's `Exchange` started are complete."""
-
-    bucket: int
+    graph: Graph
 
 
 @dataclass(frozen=True, slots=True)
-class DenseReduced:
-    """The collectives that `ReduceDense` started are complete."""
-
-
-Event = Union[BucketReady, Exchanged, DenseReduced]
+class Closed:
+    """The step has no further units."""
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
-    """Encode the bucket's gradients and start their collectives; ends in exactly one `Exchanged`."""
+class Ended:
+    """A task is over: it was run, or what it waited for has arrived."""
 
-    bucket: int
-
-
-@dataclass(frozen=True, slots=True)
-class ReduceDense:
-    """Start the reduction of the gradients that are not compressed; ends in exactly one `DenseReduced`."""
+    unit: int
+    task: int
 
 
-@dataclass(frozen=True, slots=True)
-class Decode:
-    """Merge what all ranks sent into the bucket."""
-
-    bucket: int
+Event = Union[Opened, Closed, Ended]
 
 
 @dataclass(frozen=True, slots=True)
-class StoreDense:
-    """Put the dense means into their buckets."""
+class Run:
+    """Do the work of a task; ends in exactly one `Ended` for it, and for a send in one for the recv after it."""
+
+    unit: int
+    task: int
 
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """Settle the states and hand all buckets back to DDP."""
+    """Settle the states and hand all buckets back."""
 
 
-Instruction = Union[Exchange, ReduceDense, Decode, StoreDense, Finish]
+Instruction = Union[Run, Finish]
 
 
 class Schedule:
     """The state of one step; after `Finish` it stands at the beginning of the next."""
 
     def __init__(self) -> None:
-        self._expected = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._graphs: list[Graph] = []
+        self._waiting: list[dict[int, int]] = []  # unit -> task -> how many predecessors have not ended
+        self._ready: set[tuple[int, int]] = set()
         self._outstanding = 0
-        self._closing = False
+        self._closed = False
+        self._sends = self._send_order()
+        self._send = next(self._sends, None)
 
-    def handle(self, event: Event) -> tuple[Instruction, ...]:
-        """The instructions that follow from an event, in order. Raises CompllError for a bucket out of turn."""
+    def handle(self, event: Event) -> None:
         match event:
-            case BucketReady(bucket, last):
-                return self._ready(bucket, last)
-            case Exchanged(bucket):
-                return self._completed(Decode(bucket))
-            case DenseReduced():
-                return self._completed(StoreDense())
+            case Opened(graph):
+                self._open(graph)
+            case Closed():
+                self._closed = True
+            case Ended(unit, task):
+                self._end(unit, task)
+        if self._send is None:
+            self._send = next(self._sends, None)
 
-    def _ready(self, bucket: int, last: bool) -> tuple[Instruction, ...]:
-        if bucket != self._expected or self._closing:
-            raise CompllError(
-                f"bucket {bucket} came where {self._expected} was due: the backward pass before this one did not finish"
-            )
-        self._expected += 1
-        self._outstanding += 1
-        if not last:
-            return (Exchange(bucket),)
-        self._closing = True
-        self._outstanding += 1
-        return (Exchange(bucket), ReduceDense())
+    def next(self) -> Instruction | None:
+        """What to do now; None: wait for an event."""
+        if self._send is not None and self._send in self._ready:
+            instruction = Run(*self._send)
+            self._send = next(self._sends, None)
+        elif computing := [place for place in self._ready if self._kind(place).computes]:
+            instruction = Run(*min(computing, key=self._urgency))
+        elif self._closed and not self._outstanding:
+            self._begin()
+            return Finish()
+        else:
+            return None
+        self._ready.remove((instruction.unit, instruction.task))
+        return instruction
 
-    def _completed(self, next_step: Instruction) -> tuple[Instruction, ...]:
+    def _open(self, graph: Graph) -> None:
+        unit = len(self._graphs)
+        self._graphs.append(graph)
+        self._waiting.append({position: len(task.after) for position, task in enumerate(graph)})
+        self._outstanding += len(graph)
+        self._ready |= {(unit, position) for position, task in enumerate(graph) if not task.after}
+
+    def _end(self, unit: int, ended: int) -> None:
         self._outstanding -= 1
-        if self._outstanding or not self._closing:
-            return (next_step,)
-        self._expected, self._closing = 0, False
-        return (next_step, Finish())
+        self._ready.discard((unit, ended))  # a recv, which nobody runs
+        for position, task in enumerate(self._graphs[unit]):
+            if ended in task.after:
+                self._waiting[unit][position] -= 1
+                if not self._waiting[unit][position]:
+                    self._ready.add((unit, position))
+
+    def _kind(self, place: tuple[int, int]) -> Kind:
+        return self._graphs[place[0]][place[1]].kind
+
+    def _urgency(self, place: tuple[int, int]) -> tuple[bool, int, int]:
+        """What others wait for comes first: whatever a send still follows."""
+        unit, task = place
+        last = not any(later.kind is Kind.SEND for later in self._graphs[unit][task:])
+        return last, unit, task
+
+    def _send_order(self) -> Iterator[tuple[int, int] | None]:
+        """The sends of this step in order; None as long as the unit that is next has not been opened."""
+        diagonal = 0
+        while not (self._closed and diagonal >= len(self._graphs) + self._most_rounds()):
+            for unit in range(diagonal, -1, -1):
+                while unit >= len(self._graphs) and not self._closed:
+                    yield None
+                if unit < len(self._graphs) and diagonal - unit < len(sends := self._sends_of(unit)):
+                    yield unit, sends[diagonal - unit]
+            diagonal += 1
+
+    def _most_rounds(self) -> int:
+        return max((len(self._sends_of(unit)) for unit in range(len(self._graphs))), default=0)
+
+    def _sends_of(self, unit: int) -> list[int]:
+        return [position for position, task in enumerate(self._graphs[unit]) if task.kind is Kind.SEND]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import torch
 
 from compll.diagnostics import CompllError
 from compll.runtime.compressor import Compressor
-from compll.runtime.gradients import GradientSpec
 from compll.runtime.options import Schedule
 
 
@@ -24,13 +23,12 @@ class ScheduledCompressor:
     def first(self) -> Compressor:
         return self._at[0]
 
-    def prepare(self, specs: Iterable[GradientSpec]) -> None:
-        """Work out every size now. Raises CompllError when a schedule changes what the states of a gradient are."""
-        for spec in specs:
-            layouts = {step: c.sized(spec.shape, spec.dtype).states for step, c in self._at.items()}
-            for step, compressor in self._at.items():
-                if layouts[step] != layouts[0] or compressor.feedback != self.first.feedback:
-                    raise CompllError(
-                        f"the parameters from step {step} on change the states of `{spec.name}`; a schedule may only "
-                        f"change parameters that the states of `{compressor.name}` do not depend on"
-                    )
+    def prepare(self, shape: torch.Size, dtype: torch.dtype, name: str) -> None:
+        """Work out every size now. Raises CompllError when a schedule changes what the states of `name` are."""
+        layouts = {step: c.sized(shape, dtype).states for step, c in self._at.items()}
+        for step, compressor in self._at.items():
+            if layouts[step] != layouts[0] or compressor.feedback != self.first.feedback:
+                raise CompllError(
+                    f"the parameters from step {step} on change the states of `{name}`; a schedule may only "
+                    f"change parameters that the states of `{compressor.name}` do not depend on"
+                )

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from compll.runtime.gradients import GradientSpec
 from compll.runtime.payload import Payload
-from compll.runtime.state import State
+from compll.runtime.tasks import Kind
 
 Phase = Literal["encode", "comm", "decode"]
-PHASES: tuple[Phase, ...] = ("encode", "comm", "decode")
+PHASES: Mapping[Phase, tuple[Kind, ...]] = {
+    "encode": (Kind.ENCODE,), "comm": (Kind.RECV,), "decode": (Kind.MERGE, Kind.DECODE),
+}  # fmt: skip
+
+
+RECENT_STEPS = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,20 +84,33 @@ def hidden_share(intervals: Sequence[Interval], backward_end: float) -> float:
     return before / busy if busy > 0 else 0.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span(Interval):
+    """A task of a unit; that of a recv reaches from the send to the arrival."""
+
+    kind: Kind
+    unit: int
+    strategy: str
+
+
 @dataclass(slots=True)
 class StepClock:
-    """What happened in one step, as intervals; made anew for each."""
+    """What happened in one step; made anew for each.
 
-    intervals: dict[Phase, list[Interval]] = field(default_factory=lambda: {phase: [] for phase in PHASES})
-    backward_end: float = 0.0
+    `spans` come with the elements of each gradient that took part; `ready` has, for each bucket, when DDP handed it
+    out, and its gradients.
+    """
+
+    spans: list[tuple[Span, list[tuple[str, int]]]] = field(default_factory=list)
+    ready: list[tuple[float, list[str]]] = field(default_factory=list)
     bytes_sent: int = 0
 
-    def all_intervals(self) -> list[Interval]:
-        return [interval for phase in PHASES for interval in self.intervals[phase]]
+    def of(self, phase: Phase) -> list[Interval]:
+        return [span for span, _ in self.spans if span.kind in PHASES[phase]]
 
 
 class Totals:
-    """Sums over steps."""
+    """Sums over steps; `recent` are the last of them, for traces."""
 
     def __init__(self) -> None:
         self.steps = 0
@@ -100,20 +118,25 @@ class Totals:
         self.seconds: dict[Phase, float] = dict.fromkeys(PHASES, 0.0)
         self.overlap = 0.0
         self.by_gradient: dict[tuple[str, Phase], float] = defaultdict(float)
-
-    def share(self, phase: Phase, interval: Interval, numels: Sequence[tuple[str, int]]) -> None:
-        """Divide a bucket's time among its gradients by their numbers of elements."""
-        everything = sum(numel for _, numel in numels)
-        for name, numel in numels:
-            self.by_gradient[name, phase] += (interval.end - interval.start) * numel / max(everything, 1)
+        self.recent: deque[tuple[int, StepClock]] = deque(maxlen=RECENT_STEPS)
 
     def add(self, clock: StepClock) -> None:
         """Close a step."""
-        self.steps += 1
-        self.bytes_sent += clock.bytes_sent
         for phase in PHASES:
-            self.seconds[phase] += total(clock.intervals[phase])
-        self.overlap += hidden_share(clock.all_intervals(), clock.backward_end)
+            self.seconds[phase] += total(clock.of(phase))
+            for span, numels in clock.spans:
+                if span.kind in PHASES[phase]:
+                    self._share(phase, span, numels)
+        self.overlap += hidden_share([span for span, _ in clock.spans], clock.ready[-1][0])
+        self.recent.append((self.steps, clock))
+        self.bytes_sent += clock.bytes_sent
+        self.steps += 1
+
+    def _share(self, phase: Phase, interval: Interval, numels: Sequence[tuple[str, int]]) -> None:
+        """Divide a unit's time among its gradients by their numbers of elements."""
+        everything = sum(numel for _, numel in numels)
+        for name, numel in numels:
+            self.by_gradient[name, phase] += (interval.end - interval.start) * numel / max(everything, 1)
 
     def mean_ms(self, phase: Phase) -> float:
         return 1e3 * self.seconds[phase] / max(self.steps, 1)
@@ -125,10 +148,10 @@ class Totals:
 def summary(
     specs: Sequence[GradientSpec],
     totals: Totals,
-    reports: Mapping[str, tuple[int, Payload]],
-    states: Mapping[str, State],
+    reports: Mapping[str, Sequence[Payload]],
+    residual_norm: Callable[[str], float],
 ) -> SyncStats:
-    """The figures so far. `reports` has each gradient's last payload and the step it belongs to."""
+    """The figures so far. `reports` has the payloads of a gradient's pieces in the last step that it was in."""
     dense = sum(spec.nbytes for spec in specs)
     sent = totals.bytes_sent / max(totals.steps, 1)
     return SyncStats(
@@ -140,24 +163,22 @@ def summary(
         comm_ms=totals.mean_ms("comm"),
         decode_ms=totals.mean_ms("decode"),
         overlap=totals.overlap / max(totals.steps, 1),
-        gradients=[_gradient_stats(spec, totals, reports.get(spec.name), states.get(spec.name)) for spec in specs],
+        gradients=[_gradient_stats(spec, totals, reports.get(spec.name), residual_norm(spec.name)) for spec in specs],
     )
 
 
 def _gradient_stats(
-    spec: GradientSpec, totals: Totals, report: tuple[int, Payload] | None, state: State | None
+    spec: GradientSpec, totals: Totals, payloads: Sequence[Payload] | None, residual_norm: float
 ) -> GradientStats:
-    payload = report[1] if report else None
-    residual = state.residual if state else None
     return GradientStats(
         name=spec.name,
         shape=tuple(spec.shape),
-        compressed=payload is not None,
+        compressed=payloads is not None,
         bytes_before=spec.nbytes,
-        bytes_after=payload.nbytes if payload else spec.nbytes,
+        bytes_after=sum(p.nbytes for p in payloads) if payloads else spec.nbytes,
         encode_ms=totals.gradient_ms(spec.name, "encode"),
         comm_ms=totals.gradient_ms(spec.name, "comm"),
         decode_ms=totals.gradient_ms(spec.name, "decode"),
-        cut=payload.cut if payload else 0,
-        residual_norm=float(residual.norm()) if residual is not None else 0.0,
+        cut=sum(p.cut for p in payloads or ()),
+        residual_norm=residual_norm,
     )

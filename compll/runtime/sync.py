@@ -8,6 +8,7 @@ import logging
 import os
 from collections.abc import Mapping
 from dataclasses import fields
+from pathlib import Path
 from typing import Any, Union
 
 import torch
@@ -16,17 +17,22 @@ from torch.nn.parallel import DistributedDataParallel
 
 from compll.diagnostics import CompllError, UnsupportedError
 from compll.runtime.checkpoint import check_saved, saved_state
-from compll.runtime.collectives import TorchCollectives, check_agreement
+from compll.runtime.codec import Codec
+from compll.runtime.collectives import check_agreement
 from compll.runtime.compressor import Compressor
 from compll.runtime.executor import Job, Settings
-from compll.runtime.gradients import GradientSpec, cut_bucket, gradient_table
-from compll.runtime.key import Key
+from compll.runtime.gradients import cut_bucket, gradient_table
+from compll.runtime.groups import open_collectives, open_nodes
 from compll.runtime.load import load
 from compll.runtime.options import OPTION_NAMES, Schedule, SyncOptions, split_arguments
+from compll.runtime.payload import Payload
+from compll.runtime.plan import Plan, read_plan
+from compll.runtime.program import ANY_SHAPE
+from compll.runtime.routing import Routing
 from compll.runtime.scheduled import ScheduledCompressor
-from compll.runtime.state import State
+from compll.runtime.states import States
 from compll.runtime.stats import SyncStats, summary
-from compll.runtime.strategies import choose_strategy
+from compll.runtime.strategies import Context, check_strategies, default_strategy
 from compll.runtime.worker import Worker
 
 log = logging.getLogger("compll")
@@ -56,23 +62,20 @@ class SyncState:
         self.options, given = split_arguments(arguments, tuple(compressor.params), compressor.name)
         self._table = gradient_table(ddp.module, self.options.min_numel, ddp.parameters_to_ignore)
         self._compressors = _scheduled(compressor, Schedule(given), self.options)
-        self._compressors.prepare(self._compressed)
-        self._collectives = TorchCollectives(ddp.process_group, self.options.process_group)
-        check_agreement(self._collectives, self._digest(given), "compressor, parameters, options and model")
-        strategy = choose_strategy(self.options.strategy, self._compressors.first, self._collectives)
-        self._states = self._initial_states()
-        settings = Settings(
-            compressors=self._compressors,
-            strategy=strategy,
-            collectives=self._collectives,
-            states=self._states,
-            start_step=self.options.start_step,
-            rollback=self._rolls_back(),
-            seed=self.options.seed,
-            threads=torch.get_num_threads(),
+        plan = self._plan()
+        self._collectives = open_collectives(ddp.process_group, self.options.process_group)
+        check_agreement(self._collectives, self._digest(given, plan), "compressor, parameters, options, plan and model")
+        self._codec = self._new_codec(Schedule(given))
+        context = self._context(ddp.process_group, plan)
+        self._routing = Routing(
+            plan, self._table.values(), context, alone=self.options.fusion == "none", debug=self.options.debug
         )
-        self._worker = Worker(settings)
-        log.info("%r with %s, %d of %d gradients compressed", compressor, self.options, *self._counts())
+        self._make_states({spec.name: parameter.detach() for parameter, spec in self._table.items()})
+        groups = [group for group in (self._collectives, context.node, context.across) if group is not None]
+        self._worker = Worker(
+            Settings(codec=self._codec, routing=self._routing, collectives=groups, start_step=self.options.start_step)
+        )
+        log.info("%r with %s, %d of %d gradients compressed", compressor, self.options, *self._counts(plan))
 
     @property
     def compressor(self) -> Compressor:
@@ -82,7 +85,7 @@ class SyncState:
     @property
     def step(self) -> int:
         """How many steps have been synchronised."""
-        return self._worker.executor.step
+        return self._codec.step
 
     def submit(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         """Start synchronising a bucket; the future has its buffer, or raises RuntimeError naming what failed."""
@@ -107,45 +110,79 @@ class SyncState:
 
         Each rank has its own; save all of them. Call it between steps.
         """
-        return saved_state(self._identity(), step=self.step, states=self._states)
+        return saved_state(self._identity(), step=self.step, states=self._codec.states)
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Go on where `state_dict` was taken. Raises CompllError naming what does not fit, and leaves all as it was."""
-        check_saved(saved, self._identity(), self._states)
-        for name, state in self._states.items():
+        check_saved(saved, self._identity(), self._codec.states)
+        for name, state in self._codec.states.items():
             state.load_state_dict(saved["states"][name])
-        self._worker.executor.step = int(saved["step"])
+        self._codec.step = int(saved["step"])
 
     def stats(self) -> SyncStats:
         """Bytes and times per step, in all and per gradient, of this rank since SyncState was made."""
-        executor = self._worker.executor
-        return summary(list(self._table.values()), executor.totals, executor.reports, self._states)
+        reports: dict[str, list[Payload]] = {}
+        for name, pieces in self._routing.pieces.items():
+            found = [self._codec.reports[piece.name] for piece in pieces if piece.name in self._codec.reports]
+            if found:
+                reports[name] = [payload for step, payload in found if step == max(step for step, _ in found)]
+        specs = list(self._table.values())
+        return summary(specs, self._worker.executor.totals, reports, self._codec.states.residual_norm)
 
     def close(self) -> None:
         """End the worker thread and give the process group up. The DDP object cannot be trained with afterwards."""
         self._worker.close()
-        self._collectives.close()
 
-    # --- helpers -----------------------------------------------------------------------------------------------------
+    # --- making it ---------------------------------------------------------------------------------------------------
 
     @property
-    def _compressed(self) -> list[GradientSpec]:
-        return [spec for spec in self._table.values() if spec.compressible]
+    def _compressible(self) -> dict[str, bool]:
+        return {spec.name: spec.compressible for spec in self._table.values()}
 
-    def _counts(self) -> tuple[int, int]:
-        return len(self._compressed), len(self._table)
+    def _plan(self) -> Plan:
+        if self.options.plan != "all":
+            plan = read_plan(Path(self.options.plan))
+        else:
+            default = default_strategy(self._compressors.first)
+            strategy = default if self.options.strategy == "auto" else self.options.strategy
+            plan = Plan.uniform(self._compressible, strategy)
+        plan.check_fits(self._compressible)
+        check_strategies(self._compressors.first, {route.strategy for route in plan.routes.values()})
+        return plan
 
-    def _initial_states(self) -> dict[str, State]:
-        states = {}
-        for parameter, spec in self._table.items():
-            if spec.compressible:
-                key = Key(seed=self.options.seed, gradient=spec.index, rank=self._collectives.rank)
-                self._compressors.first.compile(parameter.detach())
-                states[spec.name] = self._compressors.first.init_state(parameter.detach(), key)
-        return states
+    def _counts(self, plan: Plan) -> tuple[int, int]:
+        return sum(route.compressed for route in plan.routes.values()), len(plan.routes)
+
+    def _new_codec(self, schedule: Schedule) -> Codec:
+        first = self._compressors.first
+        keeps = first.feedback or bool(first.sized(ANY_SHAPE).states)
+        return Codec(
+            own=self._compressors,
+            passing=ScheduledCompressor(first.with_feedback(keeps), schedule),
+            states=States(rollback=self._rolls_back()),
+            seed=self.options.seed,
+            rank=self._collectives.rank,
+            world_size=self._collectives.world_size,
+            threads=torch.get_num_threads(),
+        )
+
+    def _context(self, parent: dist.ProcessGroup, plan: Plan) -> Context:
+        if all(route.strategy != "hierarchical" for route in plan.routes.values()):
+            return Context(codec=self._codec, collectives=self._collectives)
+        node, across = open_nodes(parent, _node_size(self.options))
+        return Context(codec=self._codec, collectives=self._collectives, node=node, across=across)
+
+    def _make_states(self, parameters: Mapping[str, torch.Tensor]) -> None:
+        for spec in self._routing.states:
+            compressors = self._codec.passing if spec.passing else self._codec.own
+            compressors.prepare(spec.piece.shape, spec.dtype, spec.piece.spec.name)
+            like = spec.piece.of(parameters[spec.piece.spec.name]).to(spec.dtype)
+            key = self._codec.key(spec.piece, rank=self._codec.rank)
+            compressors.first.compile(like)
+            self._codec.states.add(spec.name, like, compressors.first, key, anew=spec.passing)
 
     def _rolls_back(self) -> bool:
-        half = any(spec.dtype == torch.float16 for spec in self._compressed)
+        half = any(spec.compressible and spec.dtype == torch.float16 for spec in self._table.values())
         return half if self.options.rollback == "auto" else self.options.rollback == "on"
 
     def _identity(self) -> dict[str, Any]:
@@ -160,13 +197,13 @@ class SyncState:
             "rank": self._collectives.rank,
         }
 
-    def _digest(self, given: Mapping[str, Any]) -> bytes:
+    def _digest(self, given: Mapping[str, Any], plan: Plan) -> bytes:
         first = self._compressors.first
-        shared = [name for name in OPTION_NAMES if name not in ("process_group", "backend")]
+        shared = [name for name in OPTION_NAMES if name not in ("process_group", "backend", "plan")]
         options = [(name, getattr(self.options, name)) for name in shared]
         gradients = [tuple(getattr(spec, f.name) for f in fields(spec)) for spec in self._table.values()]
-        identity = (first.name, first.source_hash, first.params, sorted(given.items()), options, gradients)
-        return hashlib.sha256(repr(identity).encode()).digest()
+        program = (first.name, first.source_hash, first.params, sorted(given.items()))
+        return hashlib.sha256(repr((program, options, plan.to_json(), gradients)).encode()).digest()
 
 
 def sync_hook(state: object, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
@@ -191,14 +228,16 @@ def attach(
 
 
 def _scheduled(compressor: Compressor, schedule: Schedule, options: SyncOptions) -> ScheduledCompressor:
-    if compressor.reduces_inside:
-        raise UnsupportedError(
-            f"`{compressor.name}` reduces over the ranks inside encode, which the hook does not do yet; what works is "
-            "a program with a payload"
-        )
     if options.feedback != "auto":
         compressor = compressor.with_feedback(options.feedback == "on")
     return ScheduledCompressor(compressor, schedule)
+
+
+def _node_size(options: SyncOptions) -> int:
+    size = options.node_size or os.environ.get("LOCAL_WORLD_SIZE")
+    if size is None:
+        raise CompllError("strategy='hierarchical' needs node_size, the ranks per node, where torchrun does not set it")
+    return int(size)
 
 
 def _check_model(ddp: object) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import weakref
 from dataclasses import dataclass
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import Union
 
@@ -16,7 +16,7 @@ import torch
 
 from compll.diagnostics import CompllError
 from compll.runtime.executor import Executor, Job, Settings
-from compll.runtime.schedule import BucketReady, Event, Schedule
+from compll.runtime.schedule import Ended, Run, Schedule
 
 log = logging.getLogger("compll")
 
@@ -25,7 +25,7 @@ class Stop:
     """Ends the thread."""
 
 
-Message = Union[Job, Event, Stop]
+Message = Union[Job, Ended, Stop]
 
 
 class Failure:
@@ -77,35 +77,47 @@ class _Thread:
     failure: Failure
 
     def serve(self) -> None:
-        torch.set_num_threads(self.settings.threads)
+        torch.set_num_threads(self.settings.codec.threads)
         schedule = Schedule()
         try:
-            while not isinstance(message := self.queue.get(), Stop):
+            while not isinstance(message := self._next_message(schedule), Stop):
                 self._handle(message, schedule)
-            if self.executor.unfinished():
+            if self.executor.unfinished:
                 raise CompllError("SyncState was closed in the middle of a step")
         except Exception as problem:  # whatever it is, DDP must hear of it
             self._fail(problem)
 
-    def _handle(self, message: Job | Event, schedule: Schedule) -> None:
-        event: Event
+    def _next_message(self, schedule: Schedule) -> Message:
+        """What has come in goes before what is to do: it may be more urgent. Sleeps where there is neither."""
+        while True:
+            try:
+                return self.queue.get_nowait()
+            except Empty:
+                instruction = schedule.next()
+                if instruction is None:
+                    return self.queue.get()
+                self.executor.run(instruction)
+                if isinstance(instruction, Run):
+                    schedule.handle(Ended(instruction.unit, instruction.task))
+
+    def _handle(self, message: Job | Ended, schedule: Schedule) -> None:
         if isinstance(message, Job):
-            self.executor.accept(message)
-            event = BucketReady(message.bucket, message.last)
+            for event in self.executor.accept(message):
+                schedule.handle(event)
         else:
-            event = message
-        for instruction in schedule.handle(event):
-            self.executor.run(instruction)
+            self.executor.arrived(message)
+            schedule.handle(message)
 
     def _fail(self, problem: Exception) -> None:
         """Fail this step's buckets and those that still come, and give the process group up."""
         log.error("synchronisation failed", exc_info=problem)
+        codec = self.settings.codec
         with self.failure.lock:
             self.failure.message = (
-                f"compressor `{self.settings.compressors.first.name}` failed on rank {self.settings.collectives.rank} "
-                f"in step {self.executor.step} while {self.executor.doing or 'starting'}: {problem}"
+                f"compressor `{codec.own.first.name}` failed on rank {codec.rank} "
+                f"in step {codec.step} while {self.executor.doing or 'starting'}: {problem}"
             )
-        waiting = self.executor.unfinished()
+        waiting = list(self.executor.unfinished)
         while not self.queue.empty():
             later = self.queue.get()
             if isinstance(later, Job):
@@ -113,4 +125,5 @@ class _Thread:
         for job in waiting:
             if not job.future.done():
                 job.future.set_result(torch.empty(0))  # a sentinel: what DDP sees is raised from the failure
-        self.settings.collectives.close()
+        for collectives in self.settings.collectives:
+            collectives.close()

@@ -47,7 +47,7 @@ def a_failing_rank_is_named_on_all(ranks: Ranks) -> None:
 
 
 def unequal_arguments_are_refused_on_all(ranks: Ranks) -> None:
-    with pytest.raises(CompllError, match="all ranks need the same compressor, parameters, options and model"):
+    with pytest.raises(CompllError, match="all ranks need the same compressor, parameters, options, plan and model"):
         compll.attach(ranks.ddp(given_model()), "topk", ratio=0.1 + 0.1 * ranks.rank, backend=BACKEND)
 
 

@@ -1,6 +1,6 @@
-"""Runs cases in real Gloo processes: one spawn for all of them, groups of the first 1, 2 and 3 ranks inside.
+"""Runs cases in real Gloo processes: one spawn for all of them, groups of the first 1 to 4 ranks inside.
 
-Starting a process costs seconds, a case a fraction of one; so every case of every world size runs in one spawn of three
+Starting a process costs seconds, a case a fraction of one; so every case of every world size runs in one spawn of four
 ranks, and reports for itself.
 """
 
@@ -25,7 +25,7 @@ from compll import SyncState
 
 TIMEOUT = timedelta(seconds=150)
 BACKEND = "auto"
-LARGEST = 3
+LARGEST = 4
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,11 @@ import ledger
 import pytest
 import replicas
 import resuming
+import strategies
 import training
 from harness import Case, Outcome, run_cases
 
-MODULES = (facts, training, layers, doors, resuming, failures, ledger, replicas)
+MODULES = (facts, training, layers, doors, resuming, failures, ledger, replicas, strategies)
 #: Large worlds first: a small one leaves its ranks in more groups than the others, which torch takes amiss.
 CASES = sorted((case for module in MODULES for case in module.CASES), key=lambda case: -case[1])
 

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compll.runtime.envelope import ALIGNMENT, FAILED, FINITE, HAS_GRADIENT, Envelope, Verdict
+from compll.runtime.envelope import ABSENT, ALIGNMENT, FINITE, HAS_GRADIENT, SOUND, WHOLE, Envelope, joined
 
 
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=40))
@@ -20,8 +20,8 @@ def test_parts_are_aligned_and_disjoint(sizes: list[int]) -> None:
     assert int(buffer.eq(9).sum()) == sum(sizes)
 
 
-def test_verdict_over_ranks() -> None:
-    fine, absent = HAS_GRADIENT | FINITE, FINITE
-    assert Verdict.of([fine, absent]) == Verdict((True, False), True)
-    assert Verdict.of([fine, HAS_GRADIENT]) == Verdict((True, True), False)
-    assert Verdict.of([fine, FAILED, FAILED]).failed == "rank 1, rank 2"
+def test_flags_of_a_sum() -> None:
+    assert joined([WHOLE, ABSENT]) == WHOLE
+    assert joined([ABSENT, ABSENT]) == ABSENT
+    assert joined([WHOLE, HAS_GRADIENT | SOUND]) == HAS_GRADIENT | SOUND
+    assert not joined([WHOLE, 0]) & SOUND, "memory that nobody wrote says that something failed"

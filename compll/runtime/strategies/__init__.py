@@ -1,54 +1,57 @@
-"""Ways to get from every rank's gradient to the mean: each an exchange that is started, completes and is merged."""
+"""Ways to get from every rank's gradient to the mean, by name; each lays out tasks for the schedule."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 import torch
 
 from compll.diagnostics import UnsupportedError
-from compll.runtime.collectives import Collectives
 from compll.runtime.compressor import Compressor
-from compll.runtime.envelope import Verdict
-from compll.runtime.gradients import GradientSpec
-from compll.runtime.key import Key
+from compll.runtime.sections import why_not_added
 from compll.runtime.strategies.allgather import AllGather
-from compll.runtime.strategies.allreduce import AllReduce, reducible
+from compll.runtime.strategies.allreduce import AllReduce
+from compll.runtime.strategies.base import Context, StateSpec, Strategy, Unit
+from compll.runtime.strategies.dense import Dense
+from compll.runtime.strategies.hierarchical import Hierarchical
+from compll.runtime.strategies.ps import ParameterServer
+from compll.runtime.strategies.ring import Ring
+from compll.runtime.strategies.rounds import InRounds
+
+__all__ = ["POOLS", "STRATEGIES", "Context", "StateSpec", "Strategy", "Unit", "check_strategies", "default_strategy"]
+
+STRATEGIES: Mapping[str, Callable[[Context], Strategy]] = {
+    "allgather": AllGather,
+    "allreduce": AllReduce,
+    "ps": ParameterServer,
+    "ring": Ring,
+    "hierarchical": Hierarchical,
+    "dense": Dense,
+    "dense-bf16": partial(Dense, dtype=torch.bfloat16),
+    "rounds": InRounds,
+    "pool": partial(Dense, pooled=True),
+    "pool-bf16": partial(Dense, pooled=True, dtype=torch.bfloat16),
+}
+
+#: Which of them takes what is not compressible, by the plan's strategy.
+POOLS = {"dense": "pool", "dense-bf16": "pool-bf16"}
 
 
-class Exchange(Protocol):
-    """The compressed gradients of one bucket in one step."""
-
-    @property
-    def payloads(self) -> Sequence[torch.Tensor]:
-        """Where encode writes, zeroed, in bucket order."""
-
-    @property
-    def bytes_sent(self) -> int:
-        """What this rank hands to the collectives, flags included."""
-
-    def start(self, flags: Sequence[int], done: Callable[[], None]) -> None:
-        """Start the collectives; `flags` are this rank's (envelope), one for each gradient."""
-
-    def wait(self) -> None:
-        """After `done`: make the results usable. Raises when a collective failed."""
-
-    def merge(self, outs: Sequence[torch.Tensor], keys: Callable[[int], Sequence[Key]], threads: int) -> list[Verdict]:
-        """Write the means over all ranks into `outs`; `keys` gives the gradients' keys of a rank."""
+def default_strategy(compressor: Compressor) -> str:
+    """What `strategy="auto"` means: all-reduce where payloads add, else all-gather; or the program's own rounds."""
+    if compressor.reduces_inside:
+        return "rounds"
+    return "allgather" if why_not_added(compressor) else "allreduce"
 
 
-class Strategy(Protocol):
-    """Makes exchanges; `bucket` names memory that may be used again in the next step."""
-
-    def open(
-        self, bucket: int, specs: Sequence[GradientSpec], compressor: Compressor, device: torch.device
-    ) -> Exchange: ...
-
-
-def choose_strategy(name: str, compressor: Compressor, collectives: Collectives) -> Strategy:
-    """The strategy of an option's value. Raises UnsupportedError when the program's payloads do not add."""
-    problem = reducible(compressor)
-    if name == "allreduce" and problem:
-        raise UnsupportedError(f"strategy='allreduce' needs payloads that add, but {problem}; use strategy='allgather'")
-    return AllReduce(collectives) if name != "allgather" and not problem else AllGather(collectives)
+def check_strategies(compressor: Compressor, used: Iterable[str]) -> None:
+    """Raise UnsupportedError for a strategy that does not work with this program."""
+    for strategy in set(used) - POOLS.keys():
+        if compressor.reduces_inside and strategy != "rounds":
+            raise UnsupportedError(
+                f"`{compressor.name}` reduces over the ranks inside encode, which strategy={strategy!r} cannot do; "
+                "what works is strategy='auto'"
+            )
+        if strategy == "rounds" and not compressor.reduces_inside:
+            raise UnsupportedError(f"strategy 'rounds' needs collectives in encode, which `{compressor.name}` has not")

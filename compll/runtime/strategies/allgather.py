@@ -1,90 +1,73 @@
-"""Every rank gets every payload: one all-gather for each bucket, then decode and add in rank order."""
+"""Every rank gets every payload: one all-gather, then decode and add in rank order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
-from compll.runtime.collectives import Collectives, Handle
-from compll.runtime.compressor import Compressor
-from compll.runtime.envelope import Envelope, Verdict
+from compll.runtime.codec import flags_of_all, is_whole
+from compll.runtime.collectives import Handle
+from compll.runtime.envelope import Envelope
 from compll.runtime.gradients import GradientSpec
-from compll.runtime.key import Key
-from compll.runtime.payload import Payload
-from compll.runtime.strategies.memory import Arena
+from compll.runtime.pieces import Piece, cut
+from compll.runtime.strategies.base import Context, StateSpec, Unit
+from compll.runtime.tasks import Graph, Kind, chain, compute, transfer
 
 
 class AllGather:
     """The strategy that works for every program."""
 
-    def __init__(self, collectives: Collectives) -> None:
-        self._collectives = collectives
-        self._arena = Arena()
+    def __init__(self, context: Context) -> None:
+        self._context = context
 
-    def open(
-        self, bucket: int, specs: Sequence[GradientSpec], compressor: Compressor, device: torch.device
-    ) -> AllGatherExchange:
-        envelope = Envelope(tuple(compressor.payload_bytes(s.shape, s.dtype) for s in specs))
-        sent = self._arena.get((bucket, "sent"), envelope.nbytes, torch.uint8, device).zero_()
-        size = envelope.nbytes * self._collectives.world_size
-        received = self._arena.get((bucket, "received"), size, torch.uint8, device)
-        return AllGatherExchange(self._collectives, compressor, specs, envelope, sent, received)
+    def pieces(self, spec: GradientSpec, parts: int) -> Sequence[Piece]:
+        return cut(spec, parts, self._context.codec.own.first)
+
+    def states(self, piece: Piece) -> Iterator[StateSpec]:
+        yield StateSpec(name=piece.name, piece=piece, dtype=piece.dtype)
+
+    def open(self, unit: Unit) -> Graph:
+        exchange = Gathering(self._context, unit)
+        return chain(
+            compute(Kind.ENCODE, exchange.encode), transfer(exchange.gather), compute(Kind.DECODE, exchange.decode)
+        )
 
 
-class AllGatherExchange:
-    def __init__(
-        self,
-        collectives: Collectives,
-        compressor: Compressor,
-        specs: Sequence[GradientSpec],
-        envelope: Envelope,
-        sent: torch.Tensor,
-        received: torch.Tensor,
-    ) -> None:
-        self._collectives = collectives
-        self._compressor = compressor
-        self._specs = specs
-        self._envelope = envelope
-        self._sent = sent
-        self._received = received
-        self._handle: Handle | None = None
+class Gathering:
+    """The payloads of a unit on their way to all ranks."""
+
+    def __init__(self, context: Context, unit: Unit) -> None:
+        self._codec, self._collectives, self._unit = context.codec, context.collectives, unit
+        self._envelope = Envelope(unit.payload_sizes(context.codec.compressor))
+        self._sent = context.zeros(unit, "sent", self._envelope.nbytes)
+        self._received = context.memory(unit, "received", self._envelope.nbytes * context.collectives.world_size)
 
     @property
-    def payloads(self) -> Sequence[torch.Tensor]:
+    def payloads(self) -> list[torch.Tensor]:
+        """Where to encode the parts, zeroed."""
         return self._envelope.payloads(self._sent)
 
-    @property
-    def bytes_sent(self) -> int:
-        return self._envelope.nbytes
+    def encode(self) -> None:
+        self.write_flags(self._codec.encode(self._unit.parts, self.payloads))
 
-    def start(self, flags: Sequence[int], done: Callable[[], None]) -> None:
+    def write_flags(self, flags: Sequence[int]) -> None:
         self._envelope.write_flags(self._sent, flags)
-        self._handle = self._collectives.all_gather(self._received, self._sent, done)
 
-    def wait(self) -> None:
-        if self._handle is not None:
-            self._handle.wait()
+    def gather(self, done: Callable[[], None]) -> Handle:
+        return self._collectives.all_gather(self._received, self._sent, done)
 
-    def merge(self, outs: Sequence[torch.Tensor], keys: Callable[[int], Sequence[Key]], threads: int) -> list[Verdict]:
-        by_rank = [self._payloads_of(rank, keys(rank)) for rank in range(self._collectives.world_size)]
-        flags = [self._envelope.read_flags(self._row(rank)) for rank in range(self._collectives.world_size)]
-        verdicts = [Verdict.of(f) for f in zip(*flags, strict=True)]
-        if any(verdict.failed for verdict in verdicts):
-            return verdicts
+    def decode(self) -> None:
+        envelopes = self._received.view(self._collectives.world_size, -1)
+        by_rank = [self._envelope.read_flags(envelope) for envelope in envelopes]
+        parts = self._unit.parts
         rows = [
-            [payload if here else None for payload, here in zip(payloads, verdict.present, strict=True)]
-            for payloads, verdict in zip(zip(*by_rank, strict=True), verdicts, strict=True)
-        ]
-        self._compressor.decode_batch(rows, outs, threads=threads)
-        return verdicts
-
-    def _row(self, rank: int) -> torch.Tensor:
-        return self._received.narrow(0, rank * self._envelope.nbytes, self._envelope.nbytes)
-
-    def _payloads_of(self, rank: int, keys: Sequence[Key]) -> list[Payload]:
-        buffers = self._envelope.payloads(self._row(rank))
-        return [
-            Payload(buffer=buffer, shape=spec.shape, dtype=spec.dtype, key=key)
-            for buffer, spec, key in zip(buffers, self._specs, keys, strict=True)
-        ]
+            [
+                self._codec.payload(part.piece, buffers[i], part.piece.dtype, rank=rank) if is_whole(flags[i])
+                else None
+                for rank, (flags, buffers) in enumerate(zip(by_rank, map(self._envelope.payloads, envelopes)))
+            ]
+            for i, part in enumerate(parts)
+        ]  # fmt: skip
+        outs: list[torch.Tensor] = [part.tensor for part in parts]
+        self._codec.deliver(parts, flags_of_all(by_rank), lambda: self._codec.merge(rows, outs, mean=True))

@@ -1,8 +1,8 @@
-"""Payloads that add (trait linear): all sections of one dtype in one all-reduce for each bucket, then one decode.
+"""Payloads that add (trait linear): all sections of one dtype in one all-reduce, then one decode.
 
-The flags travel as three counts for each gradient in the f32 reduction: ranks that have it, ranks where it is not
-finite, ranks that failed to encode it.
-f32 sums are divided afterwards; 16-bit sections before, so that large values do not overflow in the sum.
+The flags travel as three counts for each part in the f32 reduction: ranks that have it, ranks where it is finite, ranks
+that encoded it without failure. f32 sums are divided afterwards; 16-bit sections before, so that large values do not
+overflow in the sum.
 """
 
 from __future__ import annotations
@@ -11,105 +11,88 @@ from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
-from compll.runtime.collectives import Collectives, Handle
-from compll.runtime.compressor import Compressor
-from compll.runtime.envelope import FAILED, FINITE, HAS_GRADIENT, Envelope, Verdict
+from compll.diagnostics import UnsupportedError
+from compll.runtime.collectives import Handle
+from compll.runtime.envelope import FINITE, HAS_GRADIENT, SOUND, Envelope
 from compll.runtime.gradients import GradientSpec
-from compll.runtime.key import Key
-from compll.runtime.payload import Payload
-from compll.runtime.program import ANY_SHAPE
-from compll.runtime.strategies.memory import Arena
+from compll.runtime.pieces import Piece, cut
+from compll.runtime.sections import typed_sections, why_not_added
+from compll.runtime.strategies.base import Context, StateSpec, Unit
+from compll.runtime.tasks import Graph, Kind, chain, compute, transfer
 
-SUMMABLE = (torch.float32, torch.float16, torch.bfloat16)
-COUNTS = 3
-
-
-def reducible(compressor: Compressor) -> str:
-    """Why payloads of this program cannot be summed in place; empty if they can."""
-    if "linear" not in compressor.traits:
-        return f"`{compressor.name}` does not declare `trait linear`"
-    if compressor.sized(ANY_SHAPE).header_bytes:
-        return f"`{compressor.name}` has a bounded field"
-    for section in compressor.sections(ANY_SHAPE):
-        if section.dtype not in SUMMABLE:
-            return f"field `{section.name}` of `{compressor.name}` is no float"
-    return ""
+COUNTED = (HAS_GRADIENT, FINITE, SOUND)
 
 
 class AllReduce:
     """The strategy for linear programs: its traffic does not grow with the number of ranks."""
 
-    def __init__(self, collectives: Collectives) -> None:
-        self._collectives = collectives
-        self._arena = Arena()
+    def __init__(self, context: Context) -> None:
+        if problem := why_not_added(context.codec.own.first):
+            raise UnsupportedError(
+                f"strategy='allreduce' needs payloads that add, but {problem}; use strategy='allgather'"
+            )
+        self._context = context
 
-    def open(
-        self, bucket: int, specs: Sequence[GradientSpec], compressor: Compressor, device: torch.device
-    ) -> AllReduceExchange:
-        envelope = Envelope(tuple(compressor.payload_bytes(s.shape, s.dtype) for s in specs))
-        buffer = self._arena.get((bucket, "payloads"), envelope.nbytes, torch.uint8, device).zero_()
-        return AllReduceExchange(self._collectives, compressor, specs, envelope.payloads(buffer))
+    def pieces(self, spec: GradientSpec, parts: int) -> Sequence[Piece]:
+        return cut(spec, parts, self._context.codec.own.first)
+
+    def states(self, piece: Piece) -> Iterator[StateSpec]:
+        yield StateSpec(name=piece.name, piece=piece, dtype=piece.dtype)
+
+    def open(self, unit: Unit) -> Graph:
+        exchange = _Exchange(self._context, unit)
+        return chain(
+            compute(Kind.ENCODE, exchange.encode), transfer(exchange.reduce), compute(Kind.DECODE, exchange.decode)
+        )
 
 
-class AllReduceExchange:
-    def __init__(
-        self,
-        collectives: Collectives,
-        compressor: Compressor,
-        specs: Sequence[GradientSpec],
-        payloads: Sequence[torch.Tensor],
-    ) -> None:
-        self._collectives = collectives
-        self._compressor = compressor
-        self._specs = specs
-        self._payloads = payloads
+class _Exchange:
+    def __init__(self, context: Context, unit: Unit) -> None:
+        self._codec, self._collectives, self._unit = context.codec, context.collectives, unit
+        envelope = Envelope(unit.payload_sizes(context.codec.compressor))
+        self._payloads = envelope.payloads(context.zeros(unit, "payloads", envelope.nbytes))
+        self._counts = torch.zeros(len(unit.parts), len(COUNTED))
         self._sums: dict[torch.dtype, torch.Tensor] = {}
-        self._handle: Handle | None = None
 
-    @property
-    def payloads(self) -> Sequence[torch.Tensor]:
-        return self._payloads
+    def encode(self) -> None:
+        flags = self._codec.encode(self._unit.parts, self._payloads)
+        self._counts.copy_(torch.tensor([[float(bool(flag & bit)) for bit in COUNTED] for flag in flags]))
 
-    @property
-    def bytes_sent(self) -> int:
-        return sum(t.numel() * t.element_size() for t in self._sums.values())
-
-    def start(self, flags: Sequence[int], done: Callable[[], None]) -> None:
-        device = self._payloads[0].device
-        counts = [[float(bool(flag)) for flag in (f & HAS_GRADIENT, not f & FINITE, f & FAILED)] for f in flags]
-        parts = {torch.float32: [torch.tensor(counts, device=device).view(-1)]}
+    def reduce(self, done: Callable[[], None]) -> Handle:
+        parts = {torch.float32: [self._counts.to(self._payloads[0].device).view(-1)]}
         for dtype, section in self._sections():
             parts.setdefault(dtype, []).append(section)
         self._sums = {dtype: torch.cat(tensors) for dtype, tensors in parts.items()}
         for dtype, total in self._sums.items():
             if dtype != torch.float32:
                 total.div_(self._collectives.world_size)
-        self._handle = self._collectives.all_reduce(list(self._sums.values()), done)
+        return self._collectives.all_reduce(list(self._sums.values()), done)
 
-    def wait(self) -> None:
-        if self._handle is not None:
-            self._handle.wait()
+    def decode(self) -> None:
+        flags = [self._flags(counts) for counts in self._summed_counts().view_as(self._counts).tolist()]
+        self._codec.deliver(self._unit.parts, flags, lambda: self._store(flags))
 
-    def merge(self, outs: Sequence[torch.Tensor], keys: Callable[[int], Sequence[Key]], threads: int) -> list[Verdict]:
-        counts = self._sums[torch.float32][: COUNTS * len(self._specs)].view(-1, COUNTS).tolist()
-        verdicts = [
-            Verdict((present > 0,), bad == 0, "another rank" if failed else "") for present, bad, failed in counts
-        ]
-        if any(verdict.failed for verdict in verdicts):
-            return verdicts
-        self._store_means()
+    def _summed_counts(self) -> torch.Tensor:
+        return self._sums[torch.float32][: self._counts.numel()]
+
+    def _flags(self, counts: Sequence[float]) -> int:
+        have, finite, sound = counts
+        everyone = self._collectives.world_size
+        return (have > 0) * HAS_GRADIENT | (finite == everyone) * FINITE | (sound == everyone) * SOUND
+
+    def _store(self, flags: Sequence[int]) -> None:
+        self._store_sections()
         rows = [
-            [Payload(buffer=buffer, shape=spec.shape, dtype=spec.dtype, key=key) if verdict.present[0] else None]
-            for buffer, spec, key, verdict in zip(
-                self._payloads, self._specs, keys(self._collectives.rank), verdicts, strict=True
-            )
+            [self._codec.payload(part.piece, buffer, part.piece.dtype, rank=self._collectives.rank)]
+            if flag & HAS_GRADIENT
+            else [None]
+            for part, buffer, flag in zip(self._unit.parts, self._payloads, flags, strict=True)
         ]
-        self._compressor.decode_batch(rows, outs, threads=threads)
-        return verdicts
+        self._codec.merge(rows, [part.tensor for part in self._unit.parts], mean=False)
 
-    def _store_means(self) -> None:
+    def _store_sections(self) -> None:
         ends = {dtype: 0 for dtype in self._sums}
-        ends[torch.float32] = COUNTS * len(self._specs)
+        ends[torch.float32] = self._counts.numel()
         for dtype, section in self._sections():
             total = self._sums[dtype].narrow(0, ends[dtype], section.numel())
             ends[dtype] += section.numel()
@@ -119,7 +102,6 @@ class AllReduceExchange:
                 section.copy_(total)
 
     def _sections(self) -> Iterator[tuple[torch.dtype, torch.Tensor]]:
-        for payload, spec in zip(self._payloads, self._specs, strict=True):
-            for section in self._compressor.sections(spec.shape, spec.dtype):
-                if section.dtype is not None:
-                    yield section.dtype, payload[section.offset : section.offset + section.nbytes].view(section.dtype)
+        for payload, part in zip(self._payloads, self._unit.parts, strict=True):
+            for section in typed_sections(self._codec.compressor, part.piece.shape, part.piece.dtype, payload):
+                yield section.dtype, section

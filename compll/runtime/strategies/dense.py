@@ -6,44 +6,61 @@ from collections.abc import Callable, Iterable, Sequence
 
 import torch
 
-from compll.runtime.collectives import Collectives, Handle
-from compll.runtime.gradients import Slice
+from compll.runtime.codec import Part
+from compll.runtime.collectives import Handle
+from compll.runtime.gradients import GradientSpec
+from compll.runtime.pieces import Piece
+from compll.runtime.strategies.base import Context, StateSpec, Unit
+from compll.runtime.tasks import Graph, Kind, chain, compute, transfer
 
 
-class DenseExchange:
-    """The means of gradients, one all-reduce for each group of equal dtype; the bits depend on the groups only."""
+class Dense:
+    """Means of gradients, one all-reduce for each group of equal dtype; the bits depend on the groups only.
 
-    def __init__(self, collectives: Collectives, groups: Sequence[Sequence[Slice]]) -> None:
-        self._collectives = collectives
-        self._groups = [group for group in groups if group]
+    `dtype` is what travels (None: the gradient's own); f32 gradients that travel as bf16 are rounded before the sum.
+    A unit of one part for each gradient has a group for each of them; `pooled`, one for each dtype, in
+    `named_parameters()` order: a layout that does not know buckets.
+    """
+
+    def __init__(self, context: Context, *, dtype: torch.dtype | None = None, pooled: bool = False) -> None:
+        self._context, self._dtype, self._pooled = context, dtype, pooled
+
+    def pieces(self, spec: GradientSpec, parts: int) -> Sequence[Piece]:
+        return [Piece(spec=spec, start=0, shape=spec.shape)]
+
+    def states(self, piece: Piece) -> Iterable[StateSpec]:
+        return ()
+
+    def open(self, unit: Unit) -> Graph:
+        groups = _by_dtype(unit.parts) if self._pooled else [[part] for part in unit.parts]
+        exchange = _Exchange(self._context, groups, self._dtype)
+        return chain(transfer(exchange.reduce), compute(Kind.DECODE, exchange.store))
+
+
+class _Exchange:
+    def __init__(self, context: Context, groups: Sequence[Sequence[Part]], dtype: torch.dtype | None) -> None:
+        self._context, self._groups, self._dtype = context, groups, dtype
         self._flat: list[torch.Tensor] = []
-        self._handle: Handle | None = None
 
-    @property
-    def bytes_sent(self) -> int:
-        return sum(t.numel() * t.element_size() for t in self._flat)
-
-    def start(self, done: Callable[[], None]) -> None:
-        """Flatten, scale before the sum as DDP does, start the reductions."""
+    def reduce(self, done: Callable[[], None]) -> Handle:
+        """Scales before the sum, as DDP does."""
         for group in self._groups:
-            flat = torch.cat([s.tensor.reshape(-1) for s in group])
-            self._flat.append(flat.mul_(1.0 / self._collectives.world_size))
-        self._handle = self._collectives.all_reduce(self._flat, done)
+            flat = torch.cat([part.tensor.reshape(-1) for part in group])
+            self._flat.append(flat.mul_(1.0 / self._context.collectives.world_size).to(self._dtype or flat.dtype))
+        return self._context.collectives.all_reduce(self._flat, done)
 
-    def store(self, *, check: bool) -> bool:
-        """Write the means back. With `check`, whether all of them are finite; else True."""
-        if self._handle is not None:
-            self._handle.wait()
+    def store(self) -> None:
         for group, flat in zip(self._groups, self._flat, strict=True):
-            parts = torch.split(flat, [s.tensor.numel() for s in group])
-            for piece, part in zip(group, parts, strict=True):
-                piece.tensor.copy_(part.view(piece.tensor.shape))
-        return not check or all(bool(flat.isfinite().all()) for flat in self._flat)
+            pieces = torch.split(flat, [part.tensor.numel() for part in group])
+            for part, piece in zip(group, pieces, strict=True):
+                part.tensor.copy_(piece.view(part.tensor.shape))
+        codec = self._context.codec
+        if codec.states.rollback and not all(bool(flat.isfinite().all()) for flat in self._flat):
+            codec.finite = False
 
 
-def by_dtype(slices: Iterable[Slice]) -> list[list[Slice]]:
-    """The slices in `named_parameters` order, one group for each dtype: a layout that does not know buckets."""
-    groups: dict[torch.dtype, list[Slice]] = {}
-    for piece in sorted(slices, key=lambda s: s.spec.index):
-        groups.setdefault(piece.tensor.dtype, []).append(piece)
+def _by_dtype(parts: Iterable[Part]) -> list[list[Part]]:
+    groups: dict[torch.dtype, list[Part]] = {}
+    for part in sorted(parts, key=lambda p: p.piece.spec.index):
+        groups.setdefault(part.tensor.dtype, []).append(part)
     return list(groups.values())

@@ -1,0 +1,176 @@
+"""Encoding and merging the pieces of one step: with their states, keys and flags. Strategies compute through this."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from compll.diagnostics import CompllError
+from compll.runtime.compressor import Compressor
+from compll.runtime.envelope import ABSENT, FINITE, HAS_GRADIENT, SOUND, joined
+from compll.runtime.key import Key
+from compll.runtime.payload import Payload
+from compll.runtime.pieces import Piece
+from compll.runtime.program import ANY_SHAPE
+from compll.runtime.rounds import Rounds
+from compll.runtime.scheduled import ScheduledCompressor
+from compll.runtime.sections import add_payloads, why_not_added
+from compll.runtime.states import States
+
+PROBE = 1024  # elements looked at before a whole gradient is searched for anything but zeros
+
+
+@dataclass(slots=True)
+class Part:
+    """A piece in one step: `tensor` is a view into DDP's bucket; `present`, whether this rank has the gradient."""
+
+    piece: Piece
+    tensor: torch.Tensor
+    present: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """A piece's values, the zeroed payload to encode them into, and the name of the state to do it with."""
+
+    piece: Piece
+    value: torch.Tensor
+    out: torch.Tensor
+    state: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Codec:
+    """`own` compresses what a rank has, `passing` what it re-encodes for others. `step` moves on after each step.
+
+    `finite` is false once a mean of this step was not finite. `reports` has the last payload made with each state.
+    """
+
+    own: ScheduledCompressor
+    passing: ScheduledCompressor
+    states: States
+    seed: int
+    rank: int
+    world_size: int
+    threads: int
+    step: int = 0
+    finite: bool = True
+    reports: dict[str, tuple[int, Payload]] = field(default_factory=dict)
+
+    def key(self, piece: Piece, *, rank: int, hop: int = 0) -> Key:
+        index = piece.spec.index
+        return Key(seed=self.seed, step=self.step, gradient=index, rank=rank, hop=hop, base=piece.start)
+
+    def end_step(self) -> None:
+        """Keep the states, or take them back where a mean was not finite and states roll back."""
+        self.states.settle(keep=self.finite)
+        self.step, self.finite = self.step + 1, True
+
+    # --- encode ------------------------------------------------------------------------------------------------------
+
+    def encode(self, parts: Sequence[Part], outs: Sequence[torch.Tensor]) -> list[int]:
+        """This rank's own parts into zeroed payloads; their flags."""
+        flags = [HAS_GRADIENT | SOUND if part.present else ABSENT for part in parts]
+        present = [i for i, part in enumerate(parts) if part.present]
+        sums = [Sum(parts[i].piece, parts[i].tensor, outs[i], parts[i].piece.name) for i in present]
+        for i, finite in zip(present, self._encode(self.own, sums, hop=0), strict=True):
+            flags[i] |= FINITE if finite else 0
+        return flags
+
+    def encode_rounds(self, parts: Sequence[Part], outs: Sequence[torch.Tensor]) -> Rounds:
+        """This rank's own parts, present or not, by a program that needs the means of others on the way."""
+        states = [self.states.use(part.piece.name) for part in parts]
+        keys = [self.key(part.piece, rank=self.rank) for part in parts]
+        rounds = self.compressor.encode_rounds([p.tensor for p in parts], states, keys, outs, threads=self.threads)
+        for part, payload in zip(parts, rounds.payloads, strict=True):
+            self.reports[part.piece.name] = (self.step, payload)
+        return rounds
+
+    def encode_sums(self, sums: Sequence[Sum], flags: Sequence[int], *, hop: int) -> list[int]:
+        """What was merged (f32) into zeroed payloads, where the flags say that there is something; new flags.
+
+        The `hop`-th re-encoding draws other private numbers than the others.
+        """
+        there = [i for i, flag in enumerate(flags) if is_whole(flag)]
+        result = list(flags)
+        for i, finite in zip(there, self._encode(self.passing, [sums[i] for i in there], hop=hop), strict=True):
+            result[i] &= ~(0 if finite else FINITE)
+        return result
+
+    def _encode(self, compressors: ScheduledCompressor, sums: Sequence[Sum], *, hop: int) -> list[bool]:
+        """Whether each was finite."""
+        if not sums:
+            return []
+        states = [self.states.use(s.state) for s in sums]
+        keys = [self.key(s.piece, rank=self.rank, hop=hop) for s in sums]
+        payloads = compressors.at(self.step).encode_batch(
+            [s.value for s in sums], states, keys, [s.out for s in sums], threads=self.threads
+        )
+        for s, payload in zip(sums, payloads, strict=True):
+            self.reports[s.state] = (self.step, payload)
+        return [payload.finite for payload in payloads]
+
+    # --- merge -------------------------------------------------------------------------------------------------------
+
+    def payload(self, piece: Piece, buffer: torch.Tensor, dtype: torch.dtype, *, rank: int, hop: int = 0) -> Payload:
+        return Payload(buffer=buffer, shape=piece.shape, dtype=dtype, key=self.key(piece, rank=rank, hop=hop))
+
+    def merge(
+        self, rows: Sequence[Sequence[Payload | None]], outs: Sequence[torch.Tensor], *, add: bool = False, mean: bool
+    ) -> None:
+        """Into each of `outs` the sum of a row (None: nothing), with `mean` divided by its length."""
+        self.compressor.decode_batch(rows, outs, add=add, mean=mean, threads=self.threads)
+
+    @property
+    def keeps_states(self) -> bool:
+        """Whether the program has states of its own beside the residual."""
+        return bool(self.own.first.sized(ANY_SHAPE).states)
+
+    @property
+    def adds_payloads(self) -> bool:
+        """Whether payloads are added as they are, not decoded and encoded again."""
+        return not why_not_added(self.own.first)
+
+    def add_payloads(
+        self, piece: Piece, dtype: torch.dtype, payloads: Sequence[torch.Tensor], out: torch.Tensor, *, divisor: int = 1
+    ) -> None:
+        add_payloads(self.compressor, piece.shape, dtype, payloads, out, divisor=divisor)
+
+    @property
+    def compressor(self) -> Compressor:
+        """Whose payloads can be decoded: own and passed on have one format."""
+        return self.own.at(self.step)
+
+    def deliver(self, parts: Sequence[Part], flags: Sequence[int], means: Callable[[], None]) -> None:
+        """End a unit: `means` writes the means into the parts; `flags` are those of all ranks together, for each part.
+
+        A gradient that is not finite on some rank becomes NaN on all. Raises CompllError when a rank failed.
+        """
+        if not all(flag & SOUND for flag in flags):
+            raise CompllError("another rank could not encode its part; the message there says why")
+        means()
+        for part, flag in zip(parts, flags, strict=True):
+            if not flag & FINITE:
+                part.tensor.fill_(float("nan"))
+                self.finite = False
+
+
+def is_whole(flag: int) -> bool:
+    """Whether there is something to decode that can be relied on."""
+    return bool(flag & HAS_GRADIENT and flag & SOUND)
+
+
+def flags_of_all(by_rank: Sequence[Sequence[int]]) -> list[int]:
+    """For each part, the flags of all ranks together. Raises CompllError naming the ranks that failed."""
+    failed = [f"rank {rank}" for rank, flags in enumerate(by_rank) if not all(flag & SOUND for flag in flags)]
+    if failed:
+        raise CompllError(f"{', '.join(failed)} could not encode its part; the message there says why")
+    return [joined(flags) for flags in zip(*by_rank, strict=True)]
+
+
+def is_zero(gradient: torch.Tensor) -> bool:
+    """Whether every element is zero, which is how a rank without a gradient appears."""
+    flat = gradient.reshape(-1)
+    return not bool(flat[:PROBE].any()) and not bool(flat[PROBE:].any())

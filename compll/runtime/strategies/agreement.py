@@ -1,0 +1,58 @@
+"""Debug mode: before a unit travels, all ranks compare what they are about to exchange."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+
+from compll.diagnostics import CompllError
+from compll.runtime.collectives import Handle
+from compll.runtime.strategies import POOLS
+from compll.runtime.strategies.base import Context, Unit
+from compll.runtime.tasks import Graph, chain, transfer
+
+TEXT_BYTES = 512
+
+
+def compared(context: Context, unit: Unit, strategy: str, graph: Graph) -> Graph:
+    """The graph after a comparison that raises CompllError on every rank when two ranks differ."""
+    text = _describe(context, unit, strategy).encode()[:TEXT_BYTES]
+    mine = torch.zeros(TEXT_BYTES, dtype=torch.uint8)
+    mine[: len(text)] = torch.tensor(list(text), dtype=torch.uint8)
+    everyone = torch.zeros(context.collectives.world_size, TEXT_BYTES, dtype=torch.uint8)
+
+    def announce(done: Callable[[], None]) -> Handle:
+        return _Compared(context.collectives.all_gather(everyone.view(-1), mine, done), everyone)
+
+    first = chain(transfer(announce))
+    moved = [replace(t, after=tuple(a + len(first) for a in t.after) or (len(first) - 1,)) for t in graph]
+    return (*first, *moved)
+
+
+def _describe(context: Context, unit: Unit, strategy: str) -> str:
+    parts = [f"`{part.piece.name}` {tuple(part.piece.shape)} {part.piece.dtype}" for part in unit.parts]
+    sizes = [part.tensor.nbytes for part in unit.parts]
+    if strategy not in (*POOLS, *POOLS.values()):
+        sizes = list(unit.payload_sizes(context.codec.compressor))
+    return f"{strategy}, {sum(sizes)} bytes of {len(parts)} gradients: {', '.join(parts)}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    handle: Handle
+    everyone: torch.Tensor
+
+    def wait(self) -> None:
+        self.handle.wait()
+        for rank, theirs in enumerate(self.everyone):
+            if not torch.equal(theirs, self.everyone[0]):
+                raise CompllError(
+                    f"ranks are about to exchange different things: rank 0 {_text(self.everyone[0])}; rank {rank} "
+                    f"{_text(theirs)}"
+                )
+
+
+def _text(row: torch.Tensor) -> str:
+    return bytes(row.tolist()).rstrip(b"\0").decode(errors="replace")

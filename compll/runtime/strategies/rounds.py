@@ -1,0 +1,117 @@
+"""For programs with collectives of their own (`all_reduce_mean`): each is a round of all ranks.
+
+A first message says who has which gradient, so that all ranks take part where one does, and none where none does. In
+between go the means that encode asks for. Where what comes out is the same everywhere, a last message says whether it
+was finite and sound everywhere; else the payloads are gathered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+
+from compll.codegen import ir
+from compll.diagnostics import CompllError
+from compll.runtime.collectives import Handle
+from compll.runtime.compressor import Compressor
+from compll.runtime.envelope import ABSENT, FINITE, HAS_GRADIENT, SOUND, WHOLE
+from compll.runtime.gradients import GradientSpec
+from compll.runtime.payload import Payload
+from compll.runtime.pieces import Piece, cut
+from compll.runtime.program import ANY_SHAPE
+from compll.runtime.rounds import Rounds
+from compll.runtime.strategies.allgather import Gathering
+from compll.runtime.strategies.base import Context, StateSpec, Unit
+from compll.runtime.tasks import Graph, Kind, chain, compute, transfer
+
+
+class InRounds:
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._rounds = _rounds_of(context.codec.own.first)
+
+    def pieces(self, spec: GradientSpec, parts: int) -> Sequence[Piece]:
+        return cut(spec, parts, self._context.codec.own.first)
+
+    def states(self, piece: Piece) -> Iterator[StateSpec]:
+        yield StateSpec(name=piece.name, piece=piece, dtype=piece.dtype)
+
+    def open(self, unit: Unit) -> Graph:
+        exchange = _Exchange(self._context, unit)
+        stages = [transfer(exchange.announce), compute(Kind.ENCODE, exchange.begin)]
+        for _ in range(self._rounds):
+            stages += [transfer(exchange.reduce), compute(Kind.ENCODE, exchange.go_on)]
+        if self._context.codec.compressor.replicated:
+            return chain(*stages, transfer(exchange.confirm), compute(Kind.DECODE, exchange.decode))
+        gathering = exchange.gathering
+        return chain(*stages, transfer(gathering.gather), compute(Kind.DECODE, gathering.decode))
+
+
+def _rounds_of(compressor: Compressor) -> int:
+    operations = compressor.sized(ANY_SHAPE).compilation.program.function("encode").operations
+    return sum(isinstance(operation, ir.AllReduce) for operation in operations)
+
+
+class _Exchange:
+    def __init__(self, context: Context, unit: Unit) -> None:
+        self._codec, self._collectives, self._parts = context.codec, context.collectives, unit.parts
+        self.gathering = Gathering(context, unit)
+        self._having = torch.zeros(len(unit.parts))
+        self._counts = torch.zeros(len(unit.parts), 2)  # ranks on which it is finite, and sound
+        self._taking_part: list[int] = []
+        self._rounds: Rounds | None = None
+        self._tensors: list[torch.Tensor] | None = None
+
+    def announce(self, done: Callable[[], None]) -> Handle:
+        self._having.copy_(torch.tensor([float(part.present) for part in self._parts]))
+        return self._collectives.all_reduce([self._having], done)
+
+    def begin(self) -> None:
+        self._taking_part = [i for i, count in enumerate(self._having.tolist()) if count]
+        payloads = self.gathering.payloads
+        parts, outs = [self._parts[i] for i in self._taking_part], [payloads[i] for i in self._taking_part]
+        self._rounds = self._codec.encode_rounds(parts, outs)
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Compute up to the next mean; after the last, say how it went."""
+        if self._rounds is None:
+            return
+        self._tensors = None
+        tensors = next(self._rounds, None)
+        if tensors is None:
+            self._tell(self._rounds)
+        self._tensors = tensors or []
+
+    def reduce(self, done: Callable[[], None]) -> Handle:
+        """Raises CompllError after a failure, when nobody knows what the others expect here."""
+        if self._tensors is None:
+            raise CompllError("encoding failed between two of its rounds")
+        for tensor in self._tensors:
+            tensor.div_(self._collectives.world_size)
+        return self._collectives.all_reduce(self._tensors, done)
+
+    def confirm(self, done: Callable[[], None]) -> Handle:
+        return self._collectives.all_reduce([self._counts], done)
+
+    def decode(self) -> None:
+        """Every rank its own payloads: they are the same on all."""
+        everyone = self._collectives.world_size
+        flags = [
+            (having > 0) * HAS_GRADIENT | (finite == everyone) * FINITE | (sound == everyone) * SOUND
+            for having, (finite, sound) in zip(self._having.tolist(), self._counts.tolist(), strict=True)
+        ]
+        rows: list[list[Payload | None]] = [[None] for _ in self._parts]
+        for i in self._taking_part:
+            piece = self._parts[i].piece
+            rows[i] = [self._codec.payload(piece, self.gathering.payloads[i], piece.dtype, rank=self._collectives.rank)]
+        outs = [part.tensor for part in self._parts]
+        self._codec.deliver(self._parts, flags, lambda: self._codec.merge(rows, outs, mean=False))
+
+    def _tell(self, rounds: Rounds) -> None:
+        flags = [ABSENT] * len(self._parts)
+        for i, payload in zip(self._taking_part, rounds.payloads, strict=True):
+            flags[i] = WHOLE if payload.finite else WHOLE & ~FINITE
+        self.gathering.write_flags(flags)
+        self._counts.copy_(torch.tensor([[float(bool(flag & FINITE)), float(bool(flag & SOUND))] for flag in flags]))

@@ -1,0 +1,185 @@
+"""Every strategy: replicas that stay identical, the identity compressor as plain DDP, plans that are obeyed."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+
+import pytest
+import torch
+from harness import BACKEND, COMPRESSED, SHAPES, Given, Ranks, backward, draw, given_model, wanted
+from replicas import identity, network, train
+
+import compll
+from compll.runtime.load import built_in_names
+
+#: Options by name; ranks of two nodes, where they make two.
+STRATEGIES = {
+    "allgather": {},
+    "ps": {},
+    "ring": {},
+    "hierarchical": {"node_size": 2},
+}
+
+
+def strategies(world: int) -> dict[str, dict[str, object]]:
+    """The options of the strategies that work with so many ranks."""
+    return {
+        name: {"strategy": name, **options}
+        for name, options in STRATEGIES.items()
+        if world % options.get("node_size", 1) == 0
+    }
+
+
+def large_model() -> Given:
+    """Gradients that are cut into pieces for several ranks."""
+    return Given(flat=torch.zeros(130, 130), tall=torch.zeros(400, 20), small=torch.zeros(40, 40), bias=torch.zeros(9))
+
+
+def large_gradients(rank: int, step: int) -> dict[str, torch.Tensor]:
+    return {n: draw(p.shape, rank, step, i) for i, (n, p) in enumerate(large_model().named_parameters())}
+
+
+# --- cases -----------------------------------------------------------------------------------------------------------
+
+
+def built_ins_go_every_way(ranks: Ranks) -> None:
+    for name in built_in_names():
+        c = compll.load(name, backend=BACKEND)
+        if c.reduces_inside:
+            continue
+        for options in strategies(ranks.world).values():
+            ddp = ranks.ddp(network(), bucket_cap_mb=0.01)
+            compll.attach(ddp, c, **options)
+            after = train(ddp, ranks.rank, 3)
+            assert ranks.agree(after), (name, options)
+            assert all(torch.isfinite(p).all() for p in after), (name, options)
+
+
+def identity_is_the_mean(ranks: Ranks) -> None:
+    """At two ranks bit for bit plain DDP's; beyond, sums in another order differ in the last bits."""
+    plain = train(ranks.ddp(network(), bucket_cap_mb=0.02), ranks.rank, 4)
+    for options in strategies(ranks.world).values():
+        ddp = ranks.ddp(network(), bucket_cap_mb=0.02)
+        compll.attach(ddp, identity(), backend=BACKEND, **options)
+        for mine, theirs in zip(train(ddp, ranks.rank, 4), plain, strict=True):
+            if ranks.world <= 2:
+                assert torch.equal(mine, theirs), options
+            else:
+                torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-6)
+
+
+def pieces_are_owned_by_all(ranks: Ranks) -> None:
+    for name in ("topk", "adtopk", "onebit", "dgc", "qsgd", "terngrad"):
+        for options in strategies(ranks.world).values():
+            ddp = ranks.ddp(large_model(), bucket_cap_mb=0.02)
+            sync = compll.attach(ddp, name, backend=BACKEND, **options)
+            for step in range(3):
+                got = backward(ddp, large_gradients(ranks.rank, step))
+                assert ranks.agree(list(got.values())), (name, options)
+            states = sync.state_dict()["states"]
+            assert any(n.startswith("flat[") for n in states) == (options["strategy"] != "allgather"), states.keys()
+
+
+def a_plan_is_obeyed(ranks: Ranks) -> None:
+    routes = {
+        "first": {"strategy": "ps", "parts": 1},
+        "conv": {"strategy": "dense-bf16", "parts": 1},
+        "last": {"strategy": "allgather", "parts": 1},
+        "bias": {"strategy": "dense", "parts": 1},
+        "scalar": {"strategy": "dense", "parts": 1},
+    }
+    path = Path(tempfile.mkdtemp()) / "plan.json"
+    path.write_text(json.dumps({"version": 1, "gradients": routes}))
+    ddp = ranks.ddp(given_model(), bucket_cap_mb=0.005)
+    sync = compll.attach(ddp, "topk", backend=BACKEND, plan=str(path))
+    got = backward(ddp, wanted(ranks.rank, 0))
+    assert ranks.agree(list(got.values()))
+    torch.testing.assert_close(got["conv"], ranks.mean(wanted(ranks.rank, 0)["conv"]), rtol=2e-2, atol=2e-2)
+    compressed = {g.name for g in sync.stats().gradients if g.compressed}
+    assert compressed == {"first", "last"}
+    before = sync.stats().bytes_per_step
+    routes["first"] = {"strategy": "dense", "parts": 1}
+    path.write_text(json.dumps({"version": 1, "gradients": routes}))
+    ddp = ranks.ddp(given_model(), bucket_cap_mb=0.005)
+    sync = compll.attach(ddp, "topk", backend=BACKEND, plan=str(path))
+    backward(ddp, wanted(ranks.rank, 0))
+    assert sync.stats().bytes_per_step > before + 3000
+    del routes["last"]
+    path.write_text(json.dumps({"version": 1, "gradients": routes}))
+    with pytest.raises(compll.CompllError, match="the plan has no `last`, which the model has"):
+        compll.SyncState(ranks.ddp(given_model()), "topk", backend=BACKEND, plan=str(path))
+
+
+def partitions_travel_on_their_own(ranks: Ranks) -> None:
+    """Cut into parts, a quantiser in blocks and a row-wise selection give what they give whole."""
+    routes = {n: {"strategy": "dense", "parts": 1} for n in ("small", "bias")}
+    for name in ("adtopk", "identity"):
+        results = []
+        for parts in (1, 3):
+            plan = {n: {"strategy": "allgather", "parts": parts} for n in ("flat", "tall")}
+            path = Path(tempfile.mkdtemp()) / "plan.json"
+            path.write_text(json.dumps({"version": 1, "gradients": {**routes, **plan}}))
+            ddp = ranks.ddp(large_model())
+            compll.attach(ddp, identity() if name == "identity" else name, backend=BACKEND, plan=str(path))
+            results.append([backward(ddp, large_gradients(ranks.rank, step)) for step in range(3)])
+        for whole, cut in zip(*results, strict=True):
+            assert all(torch.equal(whole[n], cut[n]) for n in whole), name
+
+
+def dgc_does_not_amplify(ranks: Ranks) -> None:
+    """With a constant gradient, what is applied approaches the velocity's limit, 1 / (1 - momentum) times it."""
+    totals = {}
+    for name, options in strategies(ranks.world).items():
+        ddp = ranks.ddp(given_model())
+        compll.attach(ddp, "dgc", ratio=0.05, backend=BACKEND, **options)
+        applied = torch.zeros(SHAPES["first"])
+        for _ in range(60):
+            applied += backward(ddp, wanted(ranks.rank, 0))["first"]
+        totals[name] = applied.norm() / 60
+    assert all(total < 1.2 * totals["allgather"] for total in totals.values()), totals
+    assert all(total > 0.5 * totals["allgather"] for total in totals.values()), totals
+
+
+def powersgd_reduces_on_the_way(ranks: Ranks) -> None:
+    ddp = ranks.ddp(given_model(), find_unused_parameters=True)
+    sync = compll.attach(ddp, "powersgd", backend=BACKEND)
+    sent, given = torch.zeros(SHAPES["first"]), torch.zeros(SHAPES["first"])
+    for step in range(5):
+        mine = wanted(ranks.rank, step)
+        if ranks.rank == 1 and step == 2:
+            del mine["last"]
+        got = backward(ddp, mine)
+        assert ranks.agree(list(got.values())), step
+        sent, given = sent + got["first"], given + mine["first"]
+    kept = sync.state_dict()["states"]["first"]["residual"]
+    torch.testing.assert_close(sent, ranks.mean(given - kept), rtol=1e-4, atol=1e-4)
+    with pytest.raises(compll.UnsupportedError, match="`powersgd` reduces over the ranks inside encode"):
+        compll.SyncState(ranks.ddp(given_model()), "powersgd", backend=BACKEND, strategy="ps")
+
+
+def debug_compares_what_ranks_exchange(ranks: Ranks) -> None:
+    for options in strategies(ranks.world).values():
+        results = []
+        for debug in (False, True):
+            ddp = ranks.ddp(given_model(), bucket_cap_mb=0.005)
+            compll.attach(ddp, "topk", backend=BACKEND, debug=debug, **options)
+            results.append([backward(ddp, wanted(ranks.rank, step)) for step in range(2)])
+        assert all(torch.equal(a[n], b[n]) for a, b in zip(*results, strict=True) for n in (*COMPRESSED, "bias"))
+
+
+CASES = [
+    (case, world)
+    for world in (2, 3, 4)
+    for case in (
+        built_ins_go_every_way,
+        identity_is_the_mean,
+        pieces_are_owned_by_all,
+        a_plan_is_obeyed,
+        partitions_travel_on_their_own,
+        dgc_does_not_amplify,
+        powersgd_reduces_on_the_way,
+        debug_compares_what_ranks_exchange,
+    )
+]
