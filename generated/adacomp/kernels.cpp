@@ -29,7 +29,7 @@ void encode_largest(const EncodeSegment& segment, int threads) {
     const float* const state_residue = segment.state_residue;
     uint8_t* const finite_rows = segment.finite_rows;
     float* const largest = segment.largest;
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const int64_t length = segment.bin_size;
     compll::for_rows(segment.ceil_numel_by_bin, length, threads, [&](int64_t row, int team) {
         compll::Fold<compll::And> finite_rows_sink(length, compll::And{});
@@ -116,7 +116,7 @@ void encode_scale(const EncodeSegment& segment, [[maybe_unused]] int threads) {
     const float* const scale_sum = segment.scale_sum;
     compll::wire_float* const payload_scale = reinterpret_cast<compll::wire_float*>(segment.payload + 0);
     const float size = compll::f64_to_f32(double(segment.ceil_numel_by_bin));
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     const bool some = size > c;
     const float scale_sum_2 = scale_sum[0];
     const float mean = scale_sum_2 / size;
@@ -131,7 +131,7 @@ void encode_residue_2(const EncodeSegment& segment, int threads) {
     const float* const largest = segment.largest;
     const float* const scale_sum = segment.scale_sum;
     uint8_t* const payload_code = segment.payload + 4;
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     constexpr float c_2 = 1.0f;
     const float size = compll::f64_to_f32(double(segment.ceil_numel_by_bin));
     const bool some = size > kept;
@@ -305,7 +305,7 @@ void encode_with_feedback_scale(const EncodeWithFeedbackSegment& segment, [[mayb
     const float* const scale_sum = segment.scale_sum;
     compll::wire_float* const payload_scale = reinterpret_cast<compll::wire_float*>(segment.payload + 0);
     const float size = compll::f64_to_f32(double(segment.ceil_numel_by_bin));
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     const bool some = size > c;
     const float scale_sum_2 = scale_sum[0];
     const float mean = scale_sum_2 / size;
@@ -321,7 +321,7 @@ void encode_with_feedback_residue_2(const EncodeWithFeedbackSegment& segment, in
     const float* const largest = segment.largest;
     const float* const scale_sum = segment.scale_sum;
     uint8_t* const payload_code = segment.payload + 4;
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     constexpr float c_2 = 1.0f;
     const float size = compll::f64_to_f32(double(segment.ceil_numel_by_bin));
     const bool some = size > c;
@@ -475,7 +475,7 @@ void encode_with_lazy_feedback_largest(const EncodeWithLazyFeedbackSegment& segm
     const uint32_t numel = compll::to_unsigned(double(segment.numel), 4294967295u);
     constexpr float c = 1.0f;
     const float scale = previous_scale[0];
-    constexpr float zero = 0.0f;
+    [[maybe_unused]] constexpr float zero = 0.0f;
     const int64_t length = segment.bin_size;
     compll::for_rows(segment.ceil_numel_by_bin, length, threads, [&](int64_t row, int team) {
         compll::Fold<compll::And> finite_rows_sink(length, compll::And{});
@@ -579,7 +579,7 @@ void encode_with_lazy_feedback_scale(const EncodeWithLazyFeedbackSegment& segmen
     const float* const scale_sum = segment.scale_sum;
     compll::wire_float* const payload_scale = reinterpret_cast<compll::wire_float*>(segment.payload + 0);
     const float size = compll::f64_to_f32(double(segment.ceil_numel_by_bin));
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     const bool some = size > c;
     const float scale_sum_2 = scale_sum[0];
     const float mean = scale_sum_2 / size;
@@ -594,7 +594,7 @@ void encode_with_lazy_feedback_residue_2(const EncodeWithLazyFeedbackSegment& se
     const float* const largest = segment.largest;
     const float* const scale_sum = segment.scale_sum;
     uint8_t* const payload_code = segment.payload + 4;
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     constexpr float c_2 = 1.0f;
     const float size = compll::f64_to_f32(double(segment.ceil_numel_by_bin));
     const bool some = size > c;
@@ -674,7 +674,7 @@ void lazy_residual_residual(const LazyResidualSegment& segment, int threads) {
     const uint32_t numel = compll::to_unsigned(double(segment.numel), 4294967295u);
     constexpr float c = 1.0f;
     const float scale = previous_scale[0];
-    constexpr float zero = 0.0f;
+    [[maybe_unused]] constexpr float zero = 0.0f;
     const int64_t length = segment.ceil_numel_by_bin * segment.bin_size;
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {

@@ -7,6 +7,7 @@
 #include <compll/math.h>
 #include <compll/matrix.cuh>
 #include <compll/payload.cuh>
+#include <compll/phases.cuh>
 #include <compll/philox.h>
 #include <compll/rows.cuh>
 #include <compll/scalar.h>
@@ -41,13 +42,11 @@ struct EncodeSegment {
 
 // gradient
 // let largest = max(abs(total), axis = 1);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_largest(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_largest_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const compll::Rows rows = {index_t(s.ceil_numel_by_bin), index_t(s.bin_size), index_t(s.bin_size) <= compll::CHUNK};
     if (rows.rows == 0) return;
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     for (unsigned turn = 0; turn < rows.turns(); ++turn) {
         const bool inside = rows.row(tile, turn) < rows.rows;
         const index_t row = inside ? rows.row(tile, turn) : 0;
@@ -94,10 +93,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_largest(
 
 // gradient
 // let scale = mean(largest);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_scale_sum(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_scale_sum_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.ceil_numel_by_bin);
     bool finite = compll::All().identity();
     float scale_sum = compll::Add<float>().identity();
@@ -131,15 +128,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_scale_sum(
     if (threadIdx.x == 0) s.scale_sum[0] = scale_sum;
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_scale(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_scale_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (threadIdx.x > 0) return;
     {
         // let scale = mean(largest);
         const float size = compll::f64_to_f32(double(s.ceil_numel_by_bin));
-        constexpr float c = 0.0f;
+        [[maybe_unused]] constexpr float c = 0.0f;
         const bool some = size > c;
         const float scale_sum = s.scale_sum[0];
         const float mean = scale_sum / size;
@@ -150,12 +145,10 @@ extern "C" __global__ void __launch_bounds__(32) encode_scale(
 
 // residue = map(|t, q| t - (q - 1.0) * scale, total, code);
 // return { scale: scale, code: u2(code) };
-extern "C" __global__ void __launch_bounds__(256, 2) encode_residue_2(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_residue_2_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.ceil_numel_by_bin) * index_t(s.bin_size);
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     constexpr float c_2 = 1.0f;
     const float size = compll::f64_to_f32(double(s.ceil_numel_by_bin));
     const bool some = size > kept;
@@ -203,6 +196,24 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_residue_2(
     }
 }
 
+extern "C" __global__ void __launch_bounds__(256, 2) encode_phases(
+    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tables,
+    compll::Barrier* barrier) {
+    const compll::Grid<EncodeSegment> grid = {segments, tables, nullptr, barrier};
+    grid.run<encode_largest_tile>(0);
+    grid.meet();
+    grid.run<encode_scale_sum_tile>(1);
+    grid.meet();
+    grid.run<encode_scale_tile>(2);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_residue_2(
+    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeSegment s = segments[tile.segment];
+    encode_residue_2_tile(s, tile, nullptr);
+}
+
 // ---- encode_with_feedback ----
 
 struct EncodeWithFeedbackSegment {
@@ -230,10 +241,8 @@ struct EncodeWithFeedbackSegment {
 
 // gradient + residual
 // let largest = max(abs(total), axis = 1);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_largest(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_largest_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const compll::Rows rows = {index_t(s.ceil_numel_by_bin), index_t(s.bin_size), index_t(s.bin_size) <= compll::CHUNK};
     if (rows.rows == 0) return;
     for (unsigned turn = 0; turn < rows.turns(); ++turn) {
@@ -286,10 +295,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_larges
 
 // gradient + residual
 // let scale = mean(largest);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_scale_sum(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_scale_sum_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.ceil_numel_by_bin);
     bool finite = compll::All().identity();
     float scale_sum = compll::Add<float>().identity();
@@ -323,15 +330,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_scale_
     if (threadIdx.x == 0) s.scale_sum[0] = scale_sum;
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_scale(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_scale_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (threadIdx.x > 0) return;
     {
         // let scale = mean(largest);
         const float size = compll::f64_to_f32(double(s.ceil_numel_by_bin));
-        constexpr float c = 0.0f;
+        [[maybe_unused]] constexpr float c = 0.0f;
         const bool some = size > c;
         const float scale_sum = s.scale_sum[0];
         const float mean = scale_sum / size;
@@ -343,12 +348,10 @@ extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_scale(
 // residue = map(|t, q| t - (q - 1.0) * scale, total, code);
 // return { scale: scale, code: u2(code) };
 // sub decoded
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_residue_2(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_residue_2_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.ceil_numel_by_bin) * index_t(s.bin_size);
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     constexpr float c_2 = 1.0f;
     const float size = compll::f64_to_f32(double(s.ceil_numel_by_bin));
     const bool some = size > c;
@@ -405,6 +408,24 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_residu
     }
 }
 
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_phases(
+    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tables,
+    compll::Barrier* barrier) {
+    const compll::Grid<EncodeWithFeedbackSegment> grid = {segments, tables, nullptr, barrier};
+    grid.run<encode_with_feedback_largest_tile>(0);
+    grid.meet();
+    grid.run<encode_with_feedback_scale_sum_tile>(1);
+    grid.meet();
+    grid.run<encode_with_feedback_scale_tile>(2);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_residue_2(
+    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithFeedbackSegment s = segments[tile.segment];
+    encode_with_feedback_residue_2_tile(s, tile, nullptr);
+}
+
 // ---- decode_add ----
 
 struct DecodeAddSegment {
@@ -423,10 +444,8 @@ struct DecodeAddSegment {
 };
 
 // add decoded
-extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
-    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeAddSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_add_new_sum_tile(
+    const DecodeAddSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.ceil_numel_by_bin) * index_t(s.bin_size);
     constexpr float c = 1.0f;
     const float scale = reinterpret_cast<float*>((s.payload + int64_t(0)))[0];
@@ -454,6 +473,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
             }
         }
     }
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
+    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const DecodeAddSegment s = segments[tile.segment];
+    decode_add_new_sum_tile(s, tile, nullptr);
 }
 
 // ---- encode_with_lazy_feedback ----
@@ -484,16 +510,14 @@ struct EncodeWithLazyFeedbackSegment {
 
 // gradient + residual
 // let largest = max(abs(total), axis = 1);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_largest(
-    const EncodeWithLazyFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithLazyFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_lazy_feedback_largest_tile(
+    const EncodeWithLazyFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const compll::Rows rows = {index_t(s.ceil_numel_by_bin), index_t(s.bin_size), index_t(s.bin_size) <= compll::CHUNK};
     if (rows.rows == 0) return;
     const uint32_t numel = compll::to_unsigned(double(s.numel), 4294967295u);
     constexpr float c = 1.0f;
     const float scale = reinterpret_cast<float*>((s.previous + int64_t(0)))[0];
-    constexpr float zero = 0.0f;
+    [[maybe_unused]] constexpr float zero = 0.0f;
     for (unsigned turn = 0; turn < rows.turns(); ++turn) {
         const bool inside = rows.row(tile, turn) < rows.rows;
         const index_t row = inside ? rows.row(tile, turn) : 0;
@@ -555,10 +579,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_l
 
 // gradient + residual
 // let scale = mean(largest);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_scale_sum(
-    const EncodeWithLazyFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithLazyFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_lazy_feedback_scale_sum_tile(
+    const EncodeWithLazyFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.ceil_numel_by_bin);
     bool finite = compll::All().identity();
     float scale_sum = compll::Add<float>().identity();
@@ -592,15 +614,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_s
     if (threadIdx.x == 0) s.scale_sum[0] = scale_sum;
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_with_lazy_feedback_scale(
-    const EncodeWithLazyFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithLazyFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_lazy_feedback_scale_tile(
+    const EncodeWithLazyFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (threadIdx.x > 0) return;
     {
         // let scale = mean(largest);
         const float size = compll::f64_to_f32(double(s.ceil_numel_by_bin));
-        constexpr float c = 0.0f;
+        [[maybe_unused]] constexpr float c = 0.0f;
         const bool some = size > c;
         const float scale_sum = s.scale_sum[0];
         const float mean = scale_sum / size;
@@ -611,12 +631,10 @@ extern "C" __global__ void __launch_bounds__(32) encode_with_lazy_feedback_scale
 
 // residue = map(|t, q| t - (q - 1.0) * scale, total, code);
 // return { scale: scale, code: u2(code) };
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_residue_2(
-    const EncodeWithLazyFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithLazyFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_lazy_feedback_residue_2_tile(
+    const EncodeWithLazyFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.ceil_numel_by_bin) * index_t(s.bin_size);
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     constexpr float c_2 = 1.0f;
     const float size = compll::f64_to_f32(double(s.ceil_numel_by_bin));
     const bool some = size > c;
@@ -662,6 +680,24 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_r
     }
 }
 
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_largest(
+    const EncodeWithLazyFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithLazyFeedbackSegment s = segments[tile.segment];
+    encode_with_lazy_feedback_largest_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_phases(
+    const EncodeWithLazyFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tables,
+    compll::Barrier* barrier) {
+    const compll::Grid<EncodeWithLazyFeedbackSegment> grid = {segments, tables, nullptr, barrier};
+    grid.run<encode_with_lazy_feedback_scale_sum_tile>(0);
+    grid.meet();
+    grid.run<encode_with_lazy_feedback_scale_tile>(1);
+    grid.meet();
+    grid.run<encode_with_lazy_feedback_residue_2_tile>(2);
+}
+
 // ---- lazy_residual ----
 
 struct LazyResidualSegment {
@@ -682,15 +718,13 @@ struct LazyResidualSegment {
 };
 
 // sub decoded
-extern "C" __global__ void __launch_bounds__(256, 2) lazy_residual_residual(
-    const LazyResidualSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const LazyResidualSegment s = segments[tile.segment];
+__device__ __forceinline__ void lazy_residual_residual_tile(
+    const LazyResidualSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.ceil_numel_by_bin) * index_t(s.bin_size);
     const uint32_t numel = compll::to_unsigned(double(s.numel), 4294967295u);
     constexpr float c = 1.0f;
     const float scale = reinterpret_cast<float*>((s.previous + int64_t(0)))[0];
-    constexpr float zero = 0.0f;
+    [[maybe_unused]] constexpr float zero = 0.0f;
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         float last_acc_ahead[compll::AHEAD];
         uint32_t previous_code_ahead[compll::AHEAD];
@@ -720,6 +754,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) lazy_residual_residual(
     }
 }
 
+extern "C" __global__ void __launch_bounds__(256, 2) lazy_residual_residual(
+    const LazyResidualSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const LazyResidualSegment s = segments[tile.segment];
+    lazy_residual_residual_tile(s, tile, nullptr);
+}
+
 // ---- decode ----
 
 struct DecodeSegment {
@@ -738,10 +779,8 @@ struct DecodeSegment {
 };
 
 // return map(|q| (f32(q) - 1.0) * p.scale, p.code);
-extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
-    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_out_tile(
+    const DecodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.ceil_numel_by_bin) * index_t(s.bin_size);
     constexpr float c = 1.0f;
     const float scale = reinterpret_cast<float*>((s.payload + int64_t(0)))[0];
@@ -765,4 +804,11 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
             }
         }
     }
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
+    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const DecodeSegment s = segments[tile.segment];
+    decode_out_tile(s, tile, nullptr);
 }

@@ -29,7 +29,7 @@ void encode_top_index(const EncodeSegment& segment, int threads) {
     uint8_t* const finite_rows = segment.finite_rows;
     uint32_t* const top_index = segment.top_index;
     compll::wire_float* const payload_value = reinterpret_cast<compll::wire_float*>(segment.payload + segment.value_offset);
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const int64_t length = segment.cols;
     compll::for_rows(segment.rows, length, threads, [&](int64_t row, int team) {
         compll::Fold<compll::And> finite_rows_sink(length, compll::And{});

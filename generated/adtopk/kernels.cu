@@ -7,6 +7,7 @@
 #include <compll/math.h>
 #include <compll/matrix.cuh>
 #include <compll/payload.cuh>
+#include <compll/phases.cuh>
 #include <compll/philox.h>
 #include <compll/rows.cuh>
 #include <compll/scalar.h>
@@ -40,15 +41,13 @@ struct EncodeSegment {
 
 // gradient
 // let top = topk(g, k, by = abs);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_top_index(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_top_index_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const compll::Rows rows = {index_t(s.rows), index_t(s.cols), false};
     if (rows.rows == 0) return;
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     constexpr unsigned top_index_cached = 8192;
-    __shared__ uint32_t top_index_keys[top_index_cached];
+    uint32_t* const top_index_keys = reinterpret_cast<uint32_t*>(pool + 0);
     for (unsigned turn = 0; turn < rows.turns(); ++turn) {
         const bool inside = rows.row(tile, turn) < rows.rows;
         const index_t row = inside ? rows.row(tile, turn) : 0;
@@ -85,7 +84,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_top_index(
             __syncthreads();
             const auto key = [&](index_t column) {
                 if (column < top_index_cached) return top_index_keys[column];
-                constexpr float kept = 0.0f;
+                [[maybe_unused]] constexpr float kept = 0.0f;
                 const index_t i = row * rows.columns + column;
                 const float g = s.gradient[i];
                 const bool ok = compll::is_finite(g);
@@ -94,7 +93,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_top_index(
                 return compll::order_key(t);
             };
             const auto emit = [&](index_t slot, index_t column) {
-                constexpr float kept = 0.0f;
+                [[maybe_unused]] constexpr float kept = 0.0f;
                 const index_t i = row * rows.columns + column;
                 const float g = s.gradient[i];
                 const bool ok = compll::is_finite(g);
@@ -114,10 +113,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_top_index(
 }
 
 // gradient
-extern "C" __global__ void __launch_bounds__(256, 2) encode_finite(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_finite_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.rows);
     bool finite = compll::All().identity();
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
@@ -144,10 +141,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_finite(
 }
 
 // return { index: top.index, value: top.value };
-extern "C" __global__ void __launch_bounds__(256, 2) encode_index(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_index_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.rows) * index_t(s.k);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         uint32_t top_index_ahead[compll::AHEAD];
@@ -167,6 +162,28 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_index(
             }
         }
     }
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_top_index(
+    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    __shared__ uint64_t pool[4096];
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeSegment s = segments[tile.segment];
+    encode_top_index_tile(s, tile, pool);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_finite(
+    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeSegment s = segments[tile.segment];
+    encode_finite_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_index(
+    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeSegment s = segments[tile.segment];
+    encode_index_tile(s, tile, nullptr);
 }
 
 // ---- encode_with_feedback ----
@@ -195,14 +212,12 @@ struct EncodeWithFeedbackSegment {
 
 // gradient + residual
 // let top = topk(g, k, by = abs);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_top_index(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_top_index_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const compll::Rows rows = {index_t(s.rows), index_t(s.cols), false};
     if (rows.rows == 0) return;
     constexpr unsigned top_index_cached = 8192;
-    __shared__ uint32_t top_index_keys[top_index_cached];
+    uint32_t* const top_index_keys = reinterpret_cast<uint32_t*>(pool + 0);
     for (unsigned turn = 0; turn < rows.turns(); ++turn) {
         const bool inside = rows.row(tile, turn) < rows.rows;
         const index_t row = inside ? rows.row(tile, turn) : 0;
@@ -267,10 +282,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_top_in
 }
 
 // gradient + residual
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_finite(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_finite_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.rows);
     bool finite = compll::All().identity();
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
@@ -298,10 +311,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_finite
 
 // return { index: top.index, value: top.value };
 // return scatter(cols, p.index, p.value);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_new_residual(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_new_residual_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.rows) * index_t(s.k);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         uint32_t top_index_ahead[compll::AHEAD];
@@ -330,6 +341,28 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_new_re
     }
 }
 
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_top_index(
+    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    __shared__ uint64_t pool[4096];
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithFeedbackSegment s = segments[tile.segment];
+    encode_with_feedback_top_index_tile(s, tile, pool);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_finite(
+    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithFeedbackSegment s = segments[tile.segment];
+    encode_with_feedback_finite_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_new_residual(
+    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithFeedbackSegment s = segments[tile.segment];
+    encode_with_feedback_new_residual_tile(s, tile, nullptr);
+}
+
 // ---- decode_add ----
 
 struct DecodeAddSegment {
@@ -350,10 +383,8 @@ struct DecodeAddSegment {
 };
 
 // return scatter(cols, p.index, p.value);
-extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
-    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeAddSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_add_new_sum_tile(
+    const DecodeAddSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.rows) * index_t(s.k);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         uint32_t index_ahead[compll::AHEAD];
@@ -380,6 +411,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
     }
 }
 
+extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
+    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const DecodeAddSegment s = segments[tile.segment];
+    decode_add_new_sum_tile(s, tile, nullptr);
+}
+
 // ---- decode ----
 
 struct DecodeSegment {
@@ -399,10 +437,8 @@ struct DecodeSegment {
     unsigned* arrivals;
 };
 
-extern "C" __global__ void __launch_bounds__(256, 2) decode_out_out_base(
-    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_out_out_base_tile(
+    const DecodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.rows) * index_t(s.cols);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); ++strip) {
         const index_t i = compll::position_of(tile, strip);
@@ -411,10 +447,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_out_out_base(
 }
 
 // return scatter(cols, p.index, p.value);
-extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
-    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_out_tile(
+    const DecodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.rows) * index_t(s.k);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         uint32_t index_ahead[compll::AHEAD];
@@ -437,4 +471,18 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
             }
         }
     }
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) decode_out_out_base(
+    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const DecodeSegment s = segments[tile.segment];
+    decode_out_out_base_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
+    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const DecodeSegment s = segments[tile.segment];
+    decode_out_tile(s, tile, nullptr);
 }

@@ -38,7 +38,7 @@ void encode_threshold(const EncodeSegment& segment, int threads) {
     const float* const gradient = segment.gradient;
     float* const threshold = segment.threshold;
     const float momentum = segment.momentum;
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const int64_t length = segment.max_ceil_n_x_sample_ratio_min_10;
     compll::Top<float> threshold_sink(length, std::max<int64_t>(1, segment.ceil_max_ceil_n_x_sample_ratio_m), threads);
     threshold_sink.sample([=, &threshold_sink](int64_t first, int count, float* t_2_out) {
@@ -114,7 +114,7 @@ void encode_chosen_index(const EncodeSegment& segment, int threads) {
     uint32_t* const chosen_count = segment.chosen_count;
     uint32_t* const cut = segment.cut;
     const float momentum = segment.momentum;
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const float threshold_2 = threshold[0];
     const int64_t length = segment.n;
     compll::Fold<compll::And> finite_sink(length, compll::And{});
@@ -176,7 +176,7 @@ void encode_pending_2_2(const EncodeSegment& segment, int threads) {
     const int64_t chosen_count_2 = std::min<int64_t>(chosen_count[0], segment.limit);
     float* const state_velocity = segment.state_velocity;
     float* const state_pending = segment.state_pending;
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     const int64_t length = chosen_count_2;
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
@@ -335,7 +335,7 @@ void encode_with_feedback_chosen_index(const EncodeWithFeedbackSegment& segment,
     uint32_t* const cut = segment.cut;
     const float momentum = segment.momentum;
     const float threshold_2 = threshold[0];
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     const int64_t length = segment.n;
     compll::Fold<compll::And> finite_sink(length, compll::And{});
     compll::Keep<float> chosen_index_sink(length, segment.limit, threads);
@@ -401,7 +401,7 @@ void encode_with_feedback_new_residual(const EncodeWithFeedbackSegment& segment,
     const int64_t chosen_count_2 = std::min<int64_t>(chosen_count[0], segment.limit);
     float* const state_velocity = segment.state_velocity;
     float* const state_pending = segment.state_pending;
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     const int64_t length = chosen_count_2;
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {

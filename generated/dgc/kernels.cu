@@ -7,6 +7,7 @@
 #include <compll/math.h>
 #include <compll/matrix.cuh>
 #include <compll/payload.cuh>
+#include <compll/phases.cuh>
 #include <compll/philox.h>
 #include <compll/rows.cuh>
 #include <compll/scalar.h>
@@ -50,14 +51,12 @@ struct EncodeSegment {
     compll::Filter* chosen_index_filter;
 };
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_threshold_sample(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_threshold_sample_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.max_ceil_n_x_sample_ratio_min_10);
     const compll::Stream stream_0 = {uint32_t(s.seed), uint32_t(s.owner), uint32_t(s.step), uint32_t(s.gradient_id), 0u, s.base};
     const float momentum = s.momentum;
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const auto key = [&](index_t i) {
         const uint32_t j = compll::sample_index(stream_0, i, uint64_t(s.n));
         const float pending = uint64_t(j) < uint64_t(index_t(s.n)) ? s.state_pending[index_t(j)] : float(0);
@@ -71,20 +70,18 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_threshold_sample(
         const float t_2 = compll::absolute(pending_2);
         return compll::order_key(t_2);
     };
-    compll::sample_keys(s.threshold_selection, extent, compll::at_least_one(uint64_t(s.ceil_max_ceil_n_x_sample_ratio_m)), key);
+    compll::sample_keys(s.threshold_selection, extent, compll::at_least_one(uint64_t(s.ceil_max_ceil_n_x_sample_ratio_m)), key, pool);
 }
 
 // let threshold = kth_largest(map(abs, probe), ceil(ratio * len(probe)));
-extern "C" __global__ void __launch_bounds__(256, 2) encode_threshold(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_threshold_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.max_ceil_n_x_sample_ratio_min_10);
     const compll::Stream stream_0 = {uint32_t(s.seed), uint32_t(s.owner), uint32_t(s.step), uint32_t(s.gradient_id), 0u, s.base};
     const float momentum = s.momentum;
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const uint32_t threshold_hint = s.threshold_selection->hint;
-    __shared__ uint32_t threshold_bins[compll::BINS];
+    uint32_t* const threshold_bins = compll::bins_of(pool, 0);
     compll::clear_bins(threshold_bins);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
 #pragma unroll
@@ -114,14 +111,12 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_threshold(
     compll::settle_candidates(s.threshold_selection, extent, compll::at_least_one(uint64_t(s.ceil_max_ceil_n_x_sample_ratio_m)));
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_threshold_rescan(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_threshold_rescan_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.max_ceil_n_x_sample_ratio_min_10);
     const compll::Stream stream_0 = {uint32_t(s.seed), uint32_t(s.owner), uint32_t(s.step), uint32_t(s.gradient_id), 0u, s.base};
     const float momentum = s.momentum;
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const auto key = [&](index_t i) {
         const uint32_t j = compll::sample_index(stream_0, i, uint64_t(s.n));
         const float pending = uint64_t(j) < uint64_t(index_t(s.n)) ? s.state_pending[index_t(j)] : float(0);
@@ -135,17 +130,15 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_threshold_rescan(
         const float t_2 = compll::absolute(pending_2);
         return compll::order_key(t_2);
     };
-    compll::rescan(s.threshold_selection, s.arrivals, tile, extent, compll::at_least_one(uint64_t(s.ceil_max_ceil_n_x_sample_ratio_m)), key);
+    compll::rescan(s.threshold_selection, s.arrivals, tile, extent, compll::at_least_one(uint64_t(s.ceil_max_ceil_n_x_sample_ratio_m)), key, pool);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_threshold_refine(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_threshold_refine_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.max_ceil_n_x_sample_ratio_min_10);
     const compll::Stream stream_0 = {uint32_t(s.seed), uint32_t(s.owner), uint32_t(s.step), uint32_t(s.gradient_id), 0u, s.base};
     const float momentum = s.momentum;
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const auto key = [&](index_t i) {
         const uint32_t j = compll::sample_index(stream_0, i, uint64_t(s.n));
         const float pending = uint64_t(j) < uint64_t(index_t(s.n)) ? s.state_pending[index_t(j)] : float(0);
@@ -159,7 +152,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_threshold_refine(
         const float t_2 = compll::absolute(pending_2);
         return compll::order_key(t_2);
     };
-    const bool done = compll::refine(s.threshold_selection, s.threshold_mask, s.arrivals, tile, extent, key);
+    const bool done = compll::refine(s.threshold_selection, s.threshold_mask, s.arrivals, tile, extent, key, pool);
     if (done && threadIdx.x == 0) s.threshold[0] = extent == 0 ? float(0) : compll::key_of_order<float>(s.threshold_selection->threshold);
 }
 
@@ -167,13 +160,11 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_threshold_refine(
 // velocity = momentum * velocity + g;
 // pending = pending + velocity;
 // let chosen = filter(pending, |x| abs(x) >= threshold && x != 0.0, at_most = limit);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_chosen_index(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_chosen_index_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     const float momentum = s.momentum;
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const float threshold = s.threshold[0];
     bool finite = compll::All().identity();
     uint32_t chosen_index_matches = 0;
@@ -224,10 +215,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_chosen_index(
     if (threadIdx.x == 0) s.cut[0] = s.chosen_index_filter->cut;
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_chosen_index_write(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_chosen_index_write_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     const auto emit = [&](index_t slot, index_t i) {
         const float pending_2 = s.state_pending[i];
@@ -239,12 +228,10 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_chosen_index_write(
 
 // clear(velocity, chosen.index);
 // clear(pending, chosen.index);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_pending_2_2(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_pending_2_2_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.chosen_count[0]);
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         uint32_t chosen_index_ahead[compll::AHEAD];
 #pragma unroll
@@ -265,12 +252,45 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_pending_2_2(
     }
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_store_chosen_count(
+__device__ __forceinline__ void encode_store_chosen_count_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
+    if (threadIdx.x > 0) return;
+    compll::store_count(s.payload, 0, s.chosen_count[0]);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_phases(
+    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tables,
+    compll::Barrier* barrier) {
+    __shared__ uint64_t pool[3072];
+    const compll::Grid<EncodeSegment> grid = {segments, tables, pool, barrier};
+    grid.run<encode_threshold_sample_tile>(0);
+    grid.meet();
+    grid.run<encode_threshold_tile>(1);
+    grid.meet();
+    grid.run<encode_threshold_rescan_tile>(1);
+    grid.meet();
+    for (unsigned turn = 0; turn < 2; ++turn) {
+        grid.run<encode_threshold_refine_tile>(1);
+        grid.meet();
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_chosen_index(
     const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
     const compll::Tile tile = tiles[blockIdx.x];
     const EncodeSegment s = segments[tile.segment];
-    if (threadIdx.x > 0) return;
-    compll::store_count(s.payload, 0, s.chosen_count[0]);
+    encode_chosen_index_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_phases_2(
+    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tables,
+    compll::Barrier* barrier) {
+    const compll::Grid<EncodeSegment> grid = {segments, tables, nullptr, barrier};
+    grid.run<encode_chosen_index_write_tile>(0);
+    grid.meet();
+    grid.run<encode_pending_2_2_tile>(1);
+    grid.meet();
+    grid.run<encode_store_chosen_count_tile>(2);
 }
 
 // ---- encode_with_feedback ----
@@ -309,10 +329,8 @@ struct EncodeWithFeedbackSegment {
     compll::Filter* chosen_index_filter;
 };
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_threshold_sample(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_threshold_sample_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.max_ceil_n_x_sample_ratio_min_10);
     const compll::Stream stream_0 = {uint32_t(s.seed), uint32_t(s.owner), uint32_t(s.step), uint32_t(s.gradient_id), 0u, s.base};
     const float momentum = s.momentum;
@@ -331,19 +349,17 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_thresh
         const float t_2 = compll::absolute(pending_2);
         return compll::order_key(t_2);
     };
-    compll::sample_keys(s.threshold_selection, extent, compll::at_least_one(uint64_t(s.ceil_max_ceil_n_x_sample_ratio_m)), key);
+    compll::sample_keys(s.threshold_selection, extent, compll::at_least_one(uint64_t(s.ceil_max_ceil_n_x_sample_ratio_m)), key, pool);
 }
 
 // let threshold = kth_largest(map(abs, probe), ceil(ratio * len(probe)));
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_threshold(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_threshold_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.max_ceil_n_x_sample_ratio_min_10);
     const compll::Stream stream_0 = {uint32_t(s.seed), uint32_t(s.owner), uint32_t(s.step), uint32_t(s.gradient_id), 0u, s.base};
     const float momentum = s.momentum;
     const uint32_t threshold_hint = s.threshold_selection->hint;
-    __shared__ uint32_t threshold_bins[compll::BINS];
+    uint32_t* const threshold_bins = compll::bins_of(pool, 0);
     compll::clear_bins(threshold_bins);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
 #pragma unroll
@@ -375,10 +391,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_thresh
     compll::settle_candidates(s.threshold_selection, extent, compll::at_least_one(uint64_t(s.ceil_max_ceil_n_x_sample_ratio_m)));
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_threshold_rescan(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_threshold_rescan_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.max_ceil_n_x_sample_ratio_min_10);
     const compll::Stream stream_0 = {uint32_t(s.seed), uint32_t(s.owner), uint32_t(s.step), uint32_t(s.gradient_id), 0u, s.base};
     const float momentum = s.momentum;
@@ -397,13 +411,11 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_thresh
         const float t_2 = compll::absolute(pending_2);
         return compll::order_key(t_2);
     };
-    compll::rescan(s.threshold_selection, s.arrivals, tile, extent, compll::at_least_one(uint64_t(s.ceil_max_ceil_n_x_sample_ratio_m)), key);
+    compll::rescan(s.threshold_selection, s.arrivals, tile, extent, compll::at_least_one(uint64_t(s.ceil_max_ceil_n_x_sample_ratio_m)), key, pool);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_threshold_refine(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_threshold_refine_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.max_ceil_n_x_sample_ratio_min_10);
     const compll::Stream stream_0 = {uint32_t(s.seed), uint32_t(s.owner), uint32_t(s.step), uint32_t(s.gradient_id), 0u, s.base};
     const float momentum = s.momentum;
@@ -422,7 +434,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_thresh
         const float t_2 = compll::absolute(pending_2);
         return compll::order_key(t_2);
     };
-    const bool done = compll::refine(s.threshold_selection, s.threshold_mask, s.arrivals, tile, extent, key);
+    const bool done = compll::refine(s.threshold_selection, s.threshold_mask, s.arrivals, tile, extent, key, pool);
     if (done && threadIdx.x == 0) s.threshold[0] = extent == 0 ? float(0) : compll::key_of_order<float>(s.threshold_selection->threshold);
 }
 
@@ -430,14 +442,12 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_thresh
 // velocity = momentum * velocity + g;
 // pending = pending + velocity;
 // let chosen = filter(pending, |x| abs(x) >= threshold && x != 0.0, at_most = limit);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_chosen_index(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_chosen_index_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     const float momentum = s.momentum;
     const float threshold = s.threshold[0];
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     bool finite = compll::All().identity();
     uint32_t chosen_index_matches = 0;
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
@@ -492,10 +502,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_chosen
     if (threadIdx.x == 0) s.cut[0] = s.chosen_index_filter->cut;
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_chosen_index_write(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_chosen_index_write_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     const auto emit = [&](index_t slot, index_t i) {
         const float pending_2 = s.state_pending[i];
@@ -508,12 +516,10 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_chosen
 // clear(velocity, chosen.index);
 // clear(pending, chosen.index);
 // return scatter(n, p.index, p.value);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_new_residual(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_new_residual_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.chosen_count[0]);
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         uint32_t chosen_index_ahead[compll::AHEAD];
         float chosen_value_ahead[compll::AHEAD];
@@ -540,12 +546,45 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_new_re
     }
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_store_chosen_count(
+__device__ __forceinline__ void encode_with_feedback_store_chosen_count_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
+    if (threadIdx.x > 0) return;
+    compll::store_count(s.payload, 0, s.chosen_count[0]);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_phases(
+    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tables,
+    compll::Barrier* barrier) {
+    __shared__ uint64_t pool[3072];
+    const compll::Grid<EncodeWithFeedbackSegment> grid = {segments, tables, pool, barrier};
+    grid.run<encode_with_feedback_threshold_sample_tile>(0);
+    grid.meet();
+    grid.run<encode_with_feedback_threshold_tile>(1);
+    grid.meet();
+    grid.run<encode_with_feedback_threshold_rescan_tile>(1);
+    grid.meet();
+    for (unsigned turn = 0; turn < 2; ++turn) {
+        grid.run<encode_with_feedback_threshold_refine_tile>(1);
+        grid.meet();
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_chosen_index(
     const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
     const compll::Tile tile = tiles[blockIdx.x];
     const EncodeWithFeedbackSegment s = segments[tile.segment];
-    if (threadIdx.x > 0) return;
-    compll::store_count(s.payload, 0, s.chosen_count[0]);
+    encode_with_feedback_chosen_index_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_phases_2(
+    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tables,
+    compll::Barrier* barrier) {
+    const compll::Grid<EncodeWithFeedbackSegment> grid = {segments, tables, nullptr, barrier};
+    grid.run<encode_with_feedback_chosen_index_write_tile>(0);
+    grid.meet();
+    grid.run<encode_with_feedback_new_residual_tile>(1);
+    grid.meet();
+    grid.run<encode_with_feedback_store_chosen_count_tile>(2);
 }
 
 // ---- decode_add ----
@@ -570,19 +609,15 @@ struct DecodeAddSegment {
     unsigned* arrivals;
 };
 
-extern "C" __global__ void __launch_bounds__(32) decode_add_load_index_count(
-    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeAddSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_add_load_index_count_tile(
+    const DecodeAddSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (threadIdx.x > 0) return;
     s.index_count[0] = compll::load_count(s.payload, 0, index_t(s.limit));
 }
 
 // return scatter(n, p.index, p.value);
-extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
-    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeAddSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_add_new_sum_tile(
+    const DecodeAddSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.index_count[0]);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         uint32_t index_ahead[compll::AHEAD];
@@ -608,6 +643,20 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
     }
 }
 
+extern "C" __global__ void __launch_bounds__(32) decode_add_load_index_count(
+    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const DecodeAddSegment s = segments[tile.segment];
+    decode_add_load_index_count_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
+    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const DecodeAddSegment s = segments[tile.segment];
+    decode_add_new_sum_tile(s, tile, nullptr);
+}
+
 // ---- decode ----
 
 struct DecodeSegment {
@@ -630,18 +679,14 @@ struct DecodeSegment {
     unsigned* arrivals;
 };
 
-extern "C" __global__ void __launch_bounds__(32) decode_load_index_count(
-    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_load_index_count_tile(
+    const DecodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (threadIdx.x > 0) return;
     s.index_count[0] = compll::load_count(s.payload, 0, index_t(s.limit));
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) decode_out_out_base(
-    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_out_out_base_tile(
+    const DecodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); ++strip) {
         const index_t i = compll::position_of(tile, strip);
@@ -650,10 +695,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_out_out_base(
 }
 
 // return scatter(n, p.index, p.value);
-extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
-    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_out_tile(
+    const DecodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.index_count[0]);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         uint32_t index_ahead[compll::AHEAD];
@@ -675,4 +718,15 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
             }
         }
     }
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) decode_phases(
+    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tables,
+    compll::Barrier* barrier) {
+    const compll::Grid<DecodeSegment> grid = {segments, tables, nullptr, barrier};
+    grid.run<decode_load_index_count_tile>(0);
+    grid.meet();
+    grid.run<decode_out_out_base_tile>(1);
+    grid.meet();
+    grid.run<decode_out_tile>(2);
 }

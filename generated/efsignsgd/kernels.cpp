@@ -24,8 +24,8 @@ void encode_t(const EncodeSegment& segment, int threads) {
     uint8_t* const finite = segment.finite;
     float* const t_3 = segment.t;
     uint8_t* const payload_code = segment.payload + 4;
-    constexpr float kept = 0.0f;
-    constexpr int32_t c_2 = 0;
+    [[maybe_unused]] constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr int32_t c_2 = 0;
     constexpr int32_t c_3 = 1;
     const int64_t length = segment.n;
     compll::Fold<compll::And> finite_sink(length, compll::And{});
@@ -157,8 +157,8 @@ void encode_with_feedback_code(const EncodeWithFeedbackSegment& segment, int thr
     float* const residual = segment.residual;
     const float* const t_4 = segment.t;
     uint8_t* const payload_code = segment.payload + 4;
-    constexpr float c = 0.0f;
-    constexpr int32_t c_2 = 0;
+    [[maybe_unused]] constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr int32_t c_2 = 0;
     constexpr int32_t c_3 = 1;
     constexpr uint32_t c_4 = 1u;
     const float t_4_2 = t_4[0];
@@ -278,8 +278,8 @@ void encode_with_lazy_feedback_t(const EncodeWithLazyFeedbackSegment& segment, i
     constexpr uint32_t c = 1u;
     const float scale = previous_scale[0];
     const float t_2 = compll::negate(scale);
-    constexpr float c_2 = 0.0f;
-    constexpr int32_t c_2_2 = 0;
+    [[maybe_unused]] constexpr float c_2 = 0.0f;
+    [[maybe_unused]] constexpr int32_t c_2_2 = 0;
     constexpr int32_t c_3 = 1;
     const int64_t length = segment.n;
     compll::Fold<compll::And> finite_sink(length, compll::And{});

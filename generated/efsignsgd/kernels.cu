@@ -7,6 +7,7 @@
 #include <compll/math.h>
 #include <compll/matrix.cuh>
 #include <compll/payload.cuh>
+#include <compll/phases.cuh>
 #include <compll/philox.h>
 #include <compll/rows.cuh>
 #include <compll/scalar.h>
@@ -36,13 +37,11 @@ struct EncodeSegment {
 
 // gradient
 // return { scale: norm1(g) / f32(n), code: u1(map(|x| x < 0.0 ? 0 : 1, g)) };
-extern "C" __global__ void __launch_bounds__(256, 2) encode_t(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_t_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
-    constexpr float kept = 0.0f;
-    constexpr int32_t c_2 = 0;
+    [[maybe_unused]] constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr int32_t c_2 = 0;
     constexpr int32_t c_3 = 1;
     bool finite = compll::All().identity();
     float t_3 = compll::Add<float>().identity();
@@ -82,10 +81,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_t(
     if (threadIdx.x == 0) s.t[0] = t_3;
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_scale(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_scale_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (threadIdx.x > 0) return;
     {
         // return { scale: norm1(g) / f32(n), code: u1(map(|x| x < 0.0 ? 0 : 1, g)) };
@@ -94,6 +91,20 @@ extern "C" __global__ void __launch_bounds__(32) encode_scale(
         const float scale = t / size;
         reinterpret_cast<float*>((s.payload + int64_t(0)))[0] = compll::canonical(scale);
     }
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_t(
+    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeSegment s = segments[tile.segment];
+    encode_t_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(32) encode_scale(
+    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeSegment s = segments[tile.segment];
+    encode_scale_tile(s, tile, nullptr);
 }
 
 // ---- encode_with_feedback ----
@@ -118,10 +129,8 @@ struct EncodeWithFeedbackSegment {
 
 // gradient + residual
 // return { scale: norm1(g) / f32(n), code: u1(map(|x| x < 0.0 ? 0 : 1, g)) };
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_t(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_t_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     bool finite = compll::All().identity();
     float t = compll::Add<float>().identity();
@@ -159,10 +168,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_t(
     if (threadIdx.x == 0) s.t[0] = t;
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_scale(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_scale_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (threadIdx.x > 0) return;
     {
         // return { scale: norm1(g) / f32(n), code: u1(map(|x| x < 0.0 ? 0 : 1, g)) };
@@ -175,13 +182,11 @@ extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_scale(
 
 // return { scale: norm1(g) / f32(n), code: u1(map(|x| x < 0.0 ? 0 : 1, g)) };
 // sub decoded
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_code(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_code_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
-    constexpr float c = 0.0f;
-    constexpr int32_t c_2 = 0;
+    [[maybe_unused]] constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr int32_t c_2 = 0;
     constexpr int32_t c_3 = 1;
     constexpr uint32_t c_4 = 1u;
     const float t_4 = s.t[0];
@@ -223,6 +228,27 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_code(
     }
 }
 
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_t(
+    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithFeedbackSegment s = segments[tile.segment];
+    encode_with_feedback_t_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_scale(
+    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithFeedbackSegment s = segments[tile.segment];
+    encode_with_feedback_scale_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_code(
+    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithFeedbackSegment s = segments[tile.segment];
+    encode_with_feedback_code_tile(s, tile, nullptr);
+}
+
 // ---- decode_add ----
 
 struct DecodeAddSegment {
@@ -239,10 +265,8 @@ struct DecodeAddSegment {
 };
 
 // add decoded
-extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
-    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeAddSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_add_new_sum_tile(
+    const DecodeAddSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     constexpr uint32_t c = 1u;
     const float scale = reinterpret_cast<float*>((s.payload + int64_t(0)))[0];
@@ -273,6 +297,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
     }
 }
 
+extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
+    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const DecodeAddSegment s = segments[tile.segment];
+    decode_add_new_sum_tile(s, tile, nullptr);
+}
+
 // ---- encode_with_lazy_feedback ----
 
 struct EncodeWithLazyFeedbackSegment {
@@ -296,16 +327,14 @@ struct EncodeWithLazyFeedbackSegment {
 
 // gradient + residual
 // return { scale: norm1(g) / f32(n), code: u1(map(|x| x < 0.0 ? 0 : 1, g)) };
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_t(
-    const EncodeWithLazyFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithLazyFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_lazy_feedback_t_tile(
+    const EncodeWithLazyFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     constexpr uint32_t c = 1u;
     const float scale = reinterpret_cast<float*>((s.previous + int64_t(0)))[0];
     const float t_2 = compll::negate(scale);
-    constexpr float c_2 = 0.0f;
-    constexpr int32_t c_2_2 = 0;
+    [[maybe_unused]] constexpr float c_2 = 0.0f;
+    [[maybe_unused]] constexpr int32_t c_2_2 = 0;
     constexpr int32_t c_3 = 1;
     bool finite = compll::All().identity();
     float t_4 = compll::Add<float>().identity();
@@ -357,10 +386,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_t
     if (threadIdx.x == 0) s.t[0] = t_4;
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_with_lazy_feedback_scale(
-    const EncodeWithLazyFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithLazyFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_lazy_feedback_scale_tile(
+    const EncodeWithLazyFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (threadIdx.x > 0) return;
     {
         // return { scale: norm1(g) / f32(n), code: u1(map(|x| x < 0.0 ? 0 : 1, g)) };
@@ -369,6 +396,20 @@ extern "C" __global__ void __launch_bounds__(32) encode_with_lazy_feedback_scale
         const float scale = t / size;
         reinterpret_cast<float*>((s.payload + int64_t(0)))[0] = compll::canonical(scale);
     }
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_t(
+    const EncodeWithLazyFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithLazyFeedbackSegment s = segments[tile.segment];
+    encode_with_lazy_feedback_t_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(32) encode_with_lazy_feedback_scale(
+    const EncodeWithLazyFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithLazyFeedbackSegment s = segments[tile.segment];
+    encode_with_lazy_feedback_scale_tile(s, tile, nullptr);
 }
 
 // ---- lazy_residual ----
@@ -389,10 +430,8 @@ struct LazyResidualSegment {
 };
 
 // sub decoded
-extern "C" __global__ void __launch_bounds__(256, 2) lazy_residual_residual(
-    const LazyResidualSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const LazyResidualSegment s = segments[tile.segment];
+__device__ __forceinline__ void lazy_residual_residual_tile(
+    const LazyResidualSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     constexpr uint32_t c = 1u;
     const float scale = reinterpret_cast<float*>((s.previous + int64_t(0)))[0];
@@ -423,6 +462,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) lazy_residual_residual(
     }
 }
 
+extern "C" __global__ void __launch_bounds__(256, 2) lazy_residual_residual(
+    const LazyResidualSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const LazyResidualSegment s = segments[tile.segment];
+    lazy_residual_residual_tile(s, tile, nullptr);
+}
+
 // ---- decode ----
 
 struct DecodeSegment {
@@ -439,10 +485,8 @@ struct DecodeSegment {
 };
 
 // return map(|q| q == 1 ? p.scale : -p.scale, p.code);
-extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
-    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_out_tile(
+    const DecodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     constexpr uint32_t c = 1u;
     const float scale = reinterpret_cast<float*>((s.payload + int64_t(0)))[0];
@@ -467,4 +511,11 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
             }
         }
     }
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
+    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const DecodeSegment s = segments[tile.segment];
+    decode_out_tile(s, tile, nullptr);
 }

@@ -40,7 +40,7 @@ void encode_t_mean(const EncodeSegment& segment, int threads) {
     float* const t_sum = segment.t_sum;
     double* const t_mean = segment.t_mean;
     double* const t_m2 = segment.t_m2;
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const int64_t length = segment.n;
     compll::Fold<compll::And> finite_sink(length, compll::And{});
     compll::Fold<compll::Add<float>> t_sum_sink(length, compll::Add<float>{});
@@ -88,7 +88,7 @@ void encode_t_3(const EncodeSegment& segment, int threads) {
     const float* const t_sum = segment.t_sum;
     const double* const t_m2 = segment.t_m2;
     uint32_t* const t_3_2 = segment.t_3;
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const float size = compll::f64_to_f32(double(segment.n));
     const bool some = size > kept;
     const float t_sum_2 = t_sum[0];
@@ -122,7 +122,7 @@ void encode_t_3(const EncodeSegment& segment, int threads) {
     const float t_17 = t_10 / t_16;
     const float t_18 = t_6 - t_17;
     const double size_2 = double(segment.n);
-    constexpr double c_10 = 0.0;
+    [[maybe_unused]] constexpr double c_10 = 0.0;
     const bool some_2 = size_2 > c_10;
     const double t_m2_2 = t_m2[0];
     const double mean_2 = t_m2_2 / size_2;
@@ -168,7 +168,7 @@ void encode_threshold(const EncodeSegment& segment, [[maybe_unused]] int threads
     float* const threshold_2 = segment.threshold;
     float* const found_2 = segment.found;
     const float size = compll::f64_to_f32(double(segment.n));
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     const bool some = size > c;
     const float t_sum_2 = t_sum[0];
     const float mean = t_sum_2 / size;
@@ -201,7 +201,7 @@ void encode_threshold(const EncodeSegment& segment, [[maybe_unused]] int threads
     const float t_17 = t_10 / t_16;
     const float t_18 = t_6 - t_17;
     const double size_2 = double(segment.n);
-    constexpr double c_10 = 0.0;
+    [[maybe_unused]] constexpr double c_10 = 0.0;
     const bool some_2 = size_2 > c_10;
     const double t_m2_2 = t_m2[0];
     const double mean_2 = t_m2_2 / size_2;
@@ -233,7 +233,7 @@ void encode_going(const EncodeSegment& segment, [[maybe_unused]] int threads) {
     const float* const found_4 = segment.found_4;
     uint8_t* const going_2 = segment.going;
     const float threshold_2 = threshold_4[0];
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     const bool t = threshold_2 > c;
     const float found_2 = found_4[0];
     constexpr float c_2 = 0.75f;
@@ -254,7 +254,7 @@ void encode_t_4(const EncodeSegment& segment, int threads) {
     const float* const found_4 = segment.found_4;
     const float* const threshold_4 = segment.threshold_4;
     uint32_t* const t_4 = segment.t_4;
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const float found_2 = found_4[0];
     const float wanted = compll::f64_to_f32(double(segment.k));
     const bool t_2 = found_2 < wanted;
@@ -319,7 +319,7 @@ void encode_chosen_index(const EncodeSegment& segment, int threads) {
     compll::wire_float* const payload_value = reinterpret_cast<compll::wire_float*>(segment.payload + segment.value_offset);
     uint32_t* const chosen_count = segment.chosen_count;
     uint32_t* const cut = segment.cut;
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const float threshold_4_2 = threshold_4[0];
     const int64_t length = segment.n;
     compll::Keep<float> chosen_index_sink(length, segment.limit, threads);
@@ -466,7 +466,7 @@ void encode_with_feedback_t_3(const EncodeWithFeedbackSegment& segment, int thre
     const double* const t_m2 = segment.t_m2;
     uint32_t* const t_3_2 = segment.t_3;
     const float size = compll::f64_to_f32(double(segment.n));
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     const bool some = size > c;
     const float t_sum_2 = t_sum[0];
     const float mean = t_sum_2 / size;
@@ -499,7 +499,7 @@ void encode_with_feedback_t_3(const EncodeWithFeedbackSegment& segment, int thre
     const float t_17 = t_10 / t_16;
     const float t_18 = t_6 - t_17;
     const double size_2 = double(segment.n);
-    constexpr double c_10 = 0.0;
+    [[maybe_unused]] constexpr double c_10 = 0.0;
     const bool some_2 = size_2 > c_10;
     const double t_m2_2 = t_m2[0];
     const double mean_2 = t_m2_2 / size_2;
@@ -543,7 +543,7 @@ void encode_with_feedback_threshold(const EncodeWithFeedbackSegment& segment, [[
     float* const threshold_2 = segment.threshold;
     float* const found_2 = segment.found;
     const float size = compll::f64_to_f32(double(segment.n));
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     const bool some = size > c;
     const float t_sum_2 = t_sum[0];
     const float mean = t_sum_2 / size;
@@ -576,7 +576,7 @@ void encode_with_feedback_threshold(const EncodeWithFeedbackSegment& segment, [[
     const float t_17 = t_10 / t_16;
     const float t_18 = t_6 - t_17;
     const double size_2 = double(segment.n);
-    constexpr double c_10 = 0.0;
+    [[maybe_unused]] constexpr double c_10 = 0.0;
     const bool some_2 = size_2 > c_10;
     const double t_m2_2 = t_m2[0];
     const double mean_2 = t_m2_2 / size_2;
@@ -608,7 +608,7 @@ void encode_with_feedback_going(const EncodeWithFeedbackSegment& segment, [[mayb
     const float* const found_4 = segment.found_4;
     uint8_t* const going_2 = segment.going;
     const float threshold_2 = threshold_4[0];
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     const bool t = threshold_2 > c;
     const float found_2 = found_4[0];
     constexpr float c_2 = 0.75f;

@@ -7,6 +7,7 @@
 #include <compll/math.h>
 #include <compll/matrix.cuh>
 #include <compll/payload.cuh>
+#include <compll/phases.cuh>
 #include <compll/philox.h>
 #include <compll/rows.cuh>
 #include <compll/scalar.h>
@@ -58,12 +59,10 @@ struct EncodeSegment {
 
 // gradient
 // let threshold = abs(mean(g)) + upper_quantile(ratio / 2.0) * std(g);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_t_mean(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_t_mean_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     bool finite = compll::All().identity();
     float t_sum = compll::Add<float>().identity();
     compll::MomentsState t_mean = compll::Moments().identity();
@@ -102,12 +101,10 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_t_mean(
 }
 
 // let found = f32(count(abs(g) > threshold));
-extern "C" __global__ void __launch_bounds__(256, 2) encode_t_3(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_t_3_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const float size = compll::f64_to_f32(double(s.n));
     const bool some = size > kept;
     const float t_sum = s.t_sum[0];
@@ -141,7 +138,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_t_3(
     const float t_17 = t_10 / t_16;
     const float t_18 = t_6 - t_17;
     const double size_2 = double(s.n);
-    constexpr double c_10 = 0.0;
+    [[maybe_unused]] constexpr double c_10 = 0.0;
     const bool some_2 = size_2 > c_10;
     const double t_m2 = s.t_m2[0];
     const double mean_2 = t_m2 / size_2;
@@ -179,15 +176,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_t_3(
     if (threadIdx.x == 0) s.t_3[0] = t_3_2;
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_threshold(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_threshold_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (threadIdx.x > 0) return;
     {
         // let threshold = abs(mean(g)) + upper_quantile(ratio / 2.0) * std(g); | let found = f32(count(abs(g) > threshold));
         const float size = compll::f64_to_f32(double(s.n));
-        constexpr float c = 0.0f;
+        [[maybe_unused]] constexpr float c = 0.0f;
         const bool some = size > c;
         const float t_sum = s.t_sum[0];
         const float mean = t_sum / size;
@@ -220,7 +215,7 @@ extern "C" __global__ void __launch_bounds__(32) encode_threshold(
         const float t_17 = t_10 / t_16;
         const float t_18 = t_6 - t_17;
         const double size_2 = double(s.n);
-        constexpr double c_10 = 0.0;
+        [[maybe_unused]] constexpr double c_10 = 0.0;
         const bool some_2 = size_2 > c_10;
         const double t_m2 = s.t_m2[0];
         const double mean_2 = t_m2 / size_2;
@@ -242,24 +237,20 @@ extern "C" __global__ void __launch_bounds__(32) encode_threshold(
     }
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_repeat_threshold_2_found_2_begin(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_repeat_threshold_2_found_2_begin_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (threadIdx.x > 0) return;
     s.repeat_threshold_2_found_2_active[0] = 1;
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_going(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_going_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (s.repeat_threshold_2_found_2_active[0] == 0) return;
     if (threadIdx.x > 0) return;
     {
         // repeat <= 20 while threshold > 0.0 && (found < 0.75 * wanted || found > 1.25 * wanted) { threshold = found < wanted ? threshold / 1.02 : threshold * 1.02; found = f32(count(abs(g) > threshold)); }
         const float threshold_2 = s.threshold_4[0];
-        constexpr float c = 0.0f;
+        [[maybe_unused]] constexpr float c = 0.0f;
         const bool t = threshold_2 > c;
         const float found_2 = s.found_4[0];
         constexpr float c_2 = 0.75f;
@@ -275,23 +266,19 @@ extern "C" __global__ void __launch_bounds__(32) encode_going(
     }
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_repeat_threshold_2_found_2_test(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_repeat_threshold_2_found_2_test_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (s.repeat_threshold_2_found_2_active[0] == 0) return;
     if (threadIdx.x > 0) return;
     if (!(s.going[0] != 0)) s.repeat_threshold_2_found_2_active[0] = 0;
 }
 
 // found = f32(count(abs(g) > threshold));
-extern "C" __global__ void __launch_bounds__(256, 2) encode_t_4(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_t_4_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (s.repeat_threshold_2_found_2_active[0] == 0) return;
     const index_t extent = index_t(s.n);
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const float found_2 = s.found_4[0];
     const float wanted = compll::f64_to_f32(double(s.k));
     const bool t_2 = found_2 < wanted;
@@ -329,10 +316,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_t_4(
     if (threadIdx.x == 0) s.t_4[0] = t_4;
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_threshold_3(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_threshold_3_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (s.repeat_threshold_2_found_2_active[0] == 0) return;
     if (threadIdx.x > 0) return;
     {
@@ -353,12 +338,10 @@ extern "C" __global__ void __launch_bounds__(32) encode_threshold_3(
 }
 
 // let chosen = filter(g, |x| abs(x) > threshold, at_most = limit);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_chosen_index(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_chosen_index_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const float threshold_4 = s.threshold_4[0];
     uint32_t chosen_index_matches = 0;
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
@@ -391,12 +374,10 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_chosen_index(
     if (threadIdx.x == 0) s.cut[0] = s.chosen_index_filter->cut;
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_chosen_index_write(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_chosen_index_write_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const auto emit = [&](index_t slot, index_t i) {
         const float g = s.gradient[i];
         const bool ok = compll::is_finite(g);
@@ -407,12 +388,43 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_chosen_index_write(
     compll::write_kept(*s.chosen_index_filter, s.chosen_index_mask, s.chosen_index_counts, tile, extent, emit);
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_store_chosen_count(
+__device__ __forceinline__ void encode_store_chosen_count_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
+    if (threadIdx.x > 0) return;
+    compll::store_count(s.payload, 0, s.chosen_count[0]);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_t_mean(
     const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
     const compll::Tile tile = tiles[blockIdx.x];
     const EncodeSegment s = segments[tile.segment];
-    if (threadIdx.x > 0) return;
-    compll::store_count(s.payload, 0, s.chosen_count[0]);
+    encode_t_mean_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_phases(
+    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tables,
+    compll::Barrier* barrier) {
+    const compll::Grid<EncodeSegment> grid = {segments, tables, nullptr, barrier};
+    grid.run<encode_t_3_tile>(0);
+    grid.meet();
+    grid.run<encode_threshold_tile>(1);
+    grid.run<encode_repeat_threshold_2_found_2_begin_tile>(1);
+    grid.meet();
+    for (unsigned turn = 0; turn < 20; ++turn) {
+        grid.run<encode_going_tile>(1);
+        grid.run<encode_repeat_threshold_2_found_2_test_tile>(1);
+        grid.meet();
+        if (!grid.any(1, [](const auto& s) { return s.repeat_threshold_2_found_2_active[0] != 0; })) break;
+        grid.run<encode_t_4_tile>(0);
+        grid.meet();
+        grid.run<encode_threshold_3_tile>(1);
+        grid.meet();
+    }
+    grid.run<encode_chosen_index_tile>(0);
+    grid.meet();
+    grid.run<encode_chosen_index_write_tile>(0);
+    grid.meet();
+    grid.run<encode_store_chosen_count_tile>(1);
 }
 
 // ---- encode_with_feedback ----
@@ -459,10 +471,8 @@ struct EncodeWithFeedbackSegment {
 
 // gradient + residual
 // let threshold = abs(mean(g)) + upper_quantile(ratio / 2.0) * std(g);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_t_mean(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_t_mean_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     bool finite = compll::All().identity();
     float t_sum = compll::Add<float>().identity();
@@ -507,13 +517,11 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_t_mean
 }
 
 // let found = f32(count(abs(g) > threshold));
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_t_3(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_t_3_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     const float size = compll::f64_to_f32(double(s.n));
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     const bool some = size > c;
     const float t_sum = s.t_sum[0];
     const float mean = t_sum / size;
@@ -546,7 +554,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_t_3(
     const float t_17 = t_10 / t_16;
     const float t_18 = t_6 - t_17;
     const double size_2 = double(s.n);
-    constexpr double c_10 = 0.0;
+    [[maybe_unused]] constexpr double c_10 = 0.0;
     const bool some_2 = size_2 > c_10;
     const double t_m2 = s.t_m2[0];
     const double mean_2 = t_m2 / size_2;
@@ -582,15 +590,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_t_3(
     if (threadIdx.x == 0) s.t_3[0] = t_3_2;
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_threshold(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_threshold_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (threadIdx.x > 0) return;
     {
         // let threshold = abs(mean(g)) + upper_quantile(ratio / 2.0) * std(g); | let found = f32(count(abs(g) > threshold));
         const float size = compll::f64_to_f32(double(s.n));
-        constexpr float c = 0.0f;
+        [[maybe_unused]] constexpr float c = 0.0f;
         const bool some = size > c;
         const float t_sum = s.t_sum[0];
         const float mean = t_sum / size;
@@ -623,7 +629,7 @@ extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_threshold(
         const float t_17 = t_10 / t_16;
         const float t_18 = t_6 - t_17;
         const double size_2 = double(s.n);
-        constexpr double c_10 = 0.0;
+        [[maybe_unused]] constexpr double c_10 = 0.0;
         const bool some_2 = size_2 > c_10;
         const double t_m2 = s.t_m2[0];
         const double mean_2 = t_m2 / size_2;
@@ -645,24 +651,20 @@ extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_threshold(
     }
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_repeat_threshold_2_found_2_begin(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_repeat_threshold_2_found_2_begin_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (threadIdx.x > 0) return;
     s.repeat_threshold_2_found_2_active[0] = 1;
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_going(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_going_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (s.repeat_threshold_2_found_2_active[0] == 0) return;
     if (threadIdx.x > 0) return;
     {
         // repeat <= 20 while threshold > 0.0 && (found < 0.75 * wanted || found > 1.25 * wanted) { threshold = found < wanted ? threshold / 1.02 : threshold * 1.02; found = f32(count(abs(g) > threshold)); }
         const float threshold_2 = s.threshold_4[0];
-        constexpr float c = 0.0f;
+        [[maybe_unused]] constexpr float c = 0.0f;
         const bool t = threshold_2 > c;
         const float found_2 = s.found_4[0];
         constexpr float c_2 = 0.75f;
@@ -678,20 +680,16 @@ extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_going(
     }
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_repeat_threshold_2_found_2_test(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_repeat_threshold_2_found_2_test_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (s.repeat_threshold_2_found_2_active[0] == 0) return;
     if (threadIdx.x > 0) return;
     if (!(s.going[0] != 0)) s.repeat_threshold_2_found_2_active[0] = 0;
 }
 
 // found = f32(count(abs(g) > threshold));
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_t_4(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_t_4_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (s.repeat_threshold_2_found_2_active[0] == 0) return;
     const index_t extent = index_t(s.n);
     const float found_2 = s.found_4[0];
@@ -729,10 +727,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_t_4(
     if (threadIdx.x == 0) s.t_4[0] = t_4;
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_threshold_3(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_threshold_3_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (s.repeat_threshold_2_found_2_active[0] == 0) return;
     if (threadIdx.x > 0) return;
     {
@@ -753,10 +749,8 @@ extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_threshold_
 }
 
 // let chosen = filter(g, |x| abs(x) > threshold, at_most = limit);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_chosen_index(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_chosen_index_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     const float threshold_4 = s.threshold_4[0];
     uint32_t chosen_index_matches = 0;
@@ -788,10 +782,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_chosen
     if (threadIdx.x == 0) s.cut[0] = s.chosen_index_filter->cut;
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_chosen_index_write(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_chosen_index_write_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     const auto emit = [&](index_t slot, index_t i) {
         const float g = s.residual[i];
@@ -802,10 +794,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_chosen
 }
 
 // return scatter(n, p.index, p.value);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_new_residual(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_new_residual_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.chosen_count[0]);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         uint32_t chosen_index_ahead[compll::AHEAD];
@@ -831,12 +821,45 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_new_re
     }
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_store_chosen_count(
+__device__ __forceinline__ void encode_with_feedback_store_chosen_count_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
+    if (threadIdx.x > 0) return;
+    compll::store_count(s.payload, 0, s.chosen_count[0]);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_t_mean(
     const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
     const compll::Tile tile = tiles[blockIdx.x];
     const EncodeWithFeedbackSegment s = segments[tile.segment];
-    if (threadIdx.x > 0) return;
-    compll::store_count(s.payload, 0, s.chosen_count[0]);
+    encode_with_feedback_t_mean_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_phases(
+    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tables,
+    compll::Barrier* barrier) {
+    const compll::Grid<EncodeWithFeedbackSegment> grid = {segments, tables, nullptr, barrier};
+    grid.run<encode_with_feedback_t_3_tile>(0);
+    grid.meet();
+    grid.run<encode_with_feedback_threshold_tile>(1);
+    grid.run<encode_with_feedback_repeat_threshold_2_found_2_begin_tile>(1);
+    grid.meet();
+    for (unsigned turn = 0; turn < 20; ++turn) {
+        grid.run<encode_with_feedback_going_tile>(1);
+        grid.run<encode_with_feedback_repeat_threshold_2_found_2_test_tile>(1);
+        grid.meet();
+        if (!grid.any(1, [](const auto& s) { return s.repeat_threshold_2_found_2_active[0] != 0; })) break;
+        grid.run<encode_with_feedback_t_4_tile>(0);
+        grid.meet();
+        grid.run<encode_with_feedback_threshold_3_tile>(1);
+        grid.meet();
+    }
+    grid.run<encode_with_feedback_chosen_index_tile>(0);
+    grid.meet();
+    grid.run<encode_with_feedback_chosen_index_write_tile>(0);
+    grid.meet();
+    grid.run<encode_with_feedback_new_residual_tile>(2);
+    grid.meet();
+    grid.run<encode_with_feedback_store_chosen_count_tile>(1);
 }
 
 // ---- decode_add ----
@@ -859,19 +882,15 @@ struct DecodeAddSegment {
     unsigned* arrivals;
 };
 
-extern "C" __global__ void __launch_bounds__(32) decode_add_load_index_count(
-    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeAddSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_add_load_index_count_tile(
+    const DecodeAddSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (threadIdx.x > 0) return;
     s.index_count[0] = compll::load_count(s.payload, 0, index_t(s.limit));
 }
 
 // return scatter(n, p.index, p.value);
-extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
-    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeAddSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_add_new_sum_tile(
+    const DecodeAddSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.index_count[0]);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         uint32_t index_ahead[compll::AHEAD];
@@ -897,6 +916,20 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
     }
 }
 
+extern "C" __global__ void __launch_bounds__(32) decode_add_load_index_count(
+    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const DecodeAddSegment s = segments[tile.segment];
+    decode_add_load_index_count_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
+    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const DecodeAddSegment s = segments[tile.segment];
+    decode_add_new_sum_tile(s, tile, nullptr);
+}
+
 // ---- decode ----
 
 struct DecodeSegment {
@@ -917,18 +950,14 @@ struct DecodeSegment {
     unsigned* arrivals;
 };
 
-extern "C" __global__ void __launch_bounds__(32) decode_load_index_count(
-    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_load_index_count_tile(
+    const DecodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (threadIdx.x > 0) return;
     s.index_count[0] = compll::load_count(s.payload, 0, index_t(s.limit));
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) decode_out_out_base(
-    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_out_out_base_tile(
+    const DecodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); ++strip) {
         const index_t i = compll::position_of(tile, strip);
@@ -937,10 +966,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_out_out_base(
 }
 
 // return scatter(n, p.index, p.value);
-extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
-    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_out_tile(
+    const DecodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.index_count[0]);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         uint32_t index_ahead[compll::AHEAD];
@@ -962,4 +989,15 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
             }
         }
     }
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) decode_phases(
+    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tables,
+    compll::Barrier* barrier) {
+    const compll::Grid<DecodeSegment> grid = {segments, tables, nullptr, barrier};
+    grid.run<decode_load_index_count_tile>(0);
+    grid.meet();
+    grid.run<decode_out_out_base_tile>(1);
+    grid.meet();
+    grid.run<decode_out_tile>(2);
 }

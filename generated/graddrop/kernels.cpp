@@ -32,7 +32,7 @@ void encode_threshold(const EncodeSegment& segment, int threads) {
     const compll::Stream stream_0 = compll::Stream{uint32_t(segment.seed), uint32_t(segment.owner), uint32_t(segment.step), uint32_t(segment.gradient_id), 0u, segment.base};
     const float* const gradient = segment.gradient;
     float* const threshold = segment.threshold;
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const int64_t length = segment.m;
     compll::Top<float> threshold_sink(length, std::max<int64_t>(1, segment.max_1_ceil_1_minus_drop_x_m), threads);
     threshold_sink.sample([=, &threshold_sink](int64_t first, int count, float* t_out) {
@@ -90,7 +90,7 @@ void encode_chosen_index(const EncodeSegment& segment, int threads) {
     compll::wire_float* const payload_value = reinterpret_cast<compll::wire_float*>(segment.payload + segment.value_offset);
     uint32_t* const chosen_count = segment.chosen_count;
     uint32_t* const cut = segment.cut;
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const float threshold_2 = threshold[0];
     const int64_t length = segment.n;
     compll::Fold<compll::And> finite_sink(length, compll::And{});
@@ -244,7 +244,7 @@ void encode_with_feedback_chosen_index(const EncodeWithFeedbackSegment& segment,
     uint32_t* const chosen_count = segment.chosen_count;
     uint32_t* const cut = segment.cut;
     const float threshold_2 = threshold[0];
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     const int64_t length = segment.n;
     compll::Fold<compll::And> finite_sink(length, compll::And{});
     compll::Keep<float> chosen_index_sink(length, segment.limit, threads);

@@ -7,6 +7,7 @@
 #include <compll/math.h>
 #include <compll/matrix.cuh>
 #include <compll/payload.cuh>
+#include <compll/phases.cuh>
 #include <compll/philox.h>
 #include <compll/rows.cuh>
 #include <compll/scalar.h>
@@ -47,13 +48,11 @@ struct EncodeSegment {
     compll::Filter* chosen_index_filter;
 };
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_threshold_sample(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_threshold_sample_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.m);
     const compll::Stream stream_0 = {uint32_t(s.seed), uint32_t(s.owner), uint32_t(s.step), uint32_t(s.gradient_id), 0u, s.base};
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const auto key = [&](index_t i) {
         const uint32_t j = compll::sample_index(stream_0, i, uint64_t(s.n));
         const float g = uint64_t(j) < uint64_t(index_t(s.n)) ? s.gradient[index_t(j)] : float(0);
@@ -62,19 +61,17 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_threshold_sample(
         const float t = compll::absolute(g_2);
         return compll::order_key(t);
     };
-    compll::sample_keys(s.threshold_selection, extent, compll::at_least_one(uint64_t(s.max_1_ceil_1_minus_drop_x_m)), key);
+    compll::sample_keys(s.threshold_selection, extent, compll::at_least_one(uint64_t(s.max_1_ceil_1_minus_drop_x_m)), key, pool);
 }
 
 // let threshold = kth_largest(sample(g, m), max(1, ceil((1 - drop) * m)), by = abs);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_threshold(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_threshold_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.m);
     const compll::Stream stream_0 = {uint32_t(s.seed), uint32_t(s.owner), uint32_t(s.step), uint32_t(s.gradient_id), 0u, s.base};
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const uint32_t threshold_hint = s.threshold_selection->hint;
-    __shared__ uint32_t threshold_bins[compll::BINS];
+    uint32_t* const threshold_bins = compll::bins_of(pool, 0);
     compll::clear_bins(threshold_bins);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
 #pragma unroll
@@ -99,13 +96,11 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_threshold(
     compll::settle_candidates(s.threshold_selection, extent, compll::at_least_one(uint64_t(s.max_1_ceil_1_minus_drop_x_m)));
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_threshold_rescan(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_threshold_rescan_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.m);
     const compll::Stream stream_0 = {uint32_t(s.seed), uint32_t(s.owner), uint32_t(s.step), uint32_t(s.gradient_id), 0u, s.base};
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const auto key = [&](index_t i) {
         const uint32_t j = compll::sample_index(stream_0, i, uint64_t(s.n));
         const float g = uint64_t(j) < uint64_t(index_t(s.n)) ? s.gradient[index_t(j)] : float(0);
@@ -114,16 +109,14 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_threshold_rescan(
         const float t = compll::absolute(g_2);
         return compll::order_key(t);
     };
-    compll::rescan(s.threshold_selection, s.arrivals, tile, extent, compll::at_least_one(uint64_t(s.max_1_ceil_1_minus_drop_x_m)), key);
+    compll::rescan(s.threshold_selection, s.arrivals, tile, extent, compll::at_least_one(uint64_t(s.max_1_ceil_1_minus_drop_x_m)), key, pool);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_threshold_refine(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_threshold_refine_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.m);
     const compll::Stream stream_0 = {uint32_t(s.seed), uint32_t(s.owner), uint32_t(s.step), uint32_t(s.gradient_id), 0u, s.base};
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const auto key = [&](index_t i) {
         const uint32_t j = compll::sample_index(stream_0, i, uint64_t(s.n));
         const float g = uint64_t(j) < uint64_t(index_t(s.n)) ? s.gradient[index_t(j)] : float(0);
@@ -132,18 +125,16 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_threshold_refine(
         const float t = compll::absolute(g_2);
         return compll::order_key(t);
     };
-    const bool done = compll::refine(s.threshold_selection, s.threshold_mask, s.arrivals, tile, extent, key);
+    const bool done = compll::refine(s.threshold_selection, s.threshold_mask, s.arrivals, tile, extent, key, pool);
     if (done && threadIdx.x == 0) s.threshold[0] = extent == 0 ? float(0) : compll::key_of_order<float>(s.threshold_selection->threshold);
 }
 
 // gradient
 // let chosen = filter(g, |x| abs(x) >= threshold && x != 0.0, at_most = limit);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_chosen_index(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_chosen_index_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const float threshold = s.threshold[0];
     bool finite = compll::All().identity();
     uint32_t chosen_index_matches = 0;
@@ -183,12 +174,10 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_chosen_index(
     if (threadIdx.x == 0) s.cut[0] = s.chosen_index_filter->cut;
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_chosen_index_write(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_chosen_index_write_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const auto emit = [&](index_t slot, index_t i) {
         const float g = s.gradient[i];
         const bool ok = compll::is_finite(g);
@@ -199,12 +188,43 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_chosen_index_write(
     compll::write_kept(*s.chosen_index_filter, s.chosen_index_mask, s.chosen_index_counts, tile, extent, emit);
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_store_chosen_count(
+__device__ __forceinline__ void encode_store_chosen_count_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
+    if (threadIdx.x > 0) return;
+    compll::store_count(s.payload, 0, s.chosen_count[0]);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_phases(
+    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tables,
+    compll::Barrier* barrier) {
+    __shared__ uint64_t pool[3072];
+    const compll::Grid<EncodeSegment> grid = {segments, tables, pool, barrier};
+    grid.run<encode_threshold_sample_tile>(0);
+    grid.meet();
+    grid.run<encode_threshold_tile>(1);
+    grid.meet();
+    grid.run<encode_threshold_rescan_tile>(1);
+    grid.meet();
+    for (unsigned turn = 0; turn < 2; ++turn) {
+        grid.run<encode_threshold_refine_tile>(1);
+        grid.meet();
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_chosen_index(
     const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
     const compll::Tile tile = tiles[blockIdx.x];
     const EncodeSegment s = segments[tile.segment];
-    if (threadIdx.x > 0) return;
-    compll::store_count(s.payload, 0, s.chosen_count[0]);
+    encode_chosen_index_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_phases_2(
+    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tables,
+    compll::Barrier* barrier) {
+    const compll::Grid<EncodeSegment> grid = {segments, tables, nullptr, barrier};
+    grid.run<encode_chosen_index_write_tile>(0);
+    grid.meet();
+    grid.run<encode_store_chosen_count_tile>(1);
 }
 
 // ---- encode_with_feedback ----
@@ -240,10 +260,8 @@ struct EncodeWithFeedbackSegment {
     compll::Filter* chosen_index_filter;
 };
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_threshold_sample(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_threshold_sample_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.m);
     const compll::Stream stream_0 = {uint32_t(s.seed), uint32_t(s.owner), uint32_t(s.step), uint32_t(s.gradient_id), 0u, s.base};
     const auto key = [&](index_t i) {
@@ -256,18 +274,16 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_thresh
         const float t = compll::absolute(g_2);
         return compll::order_key(t);
     };
-    compll::sample_keys(s.threshold_selection, extent, compll::at_least_one(uint64_t(s.max_1_ceil_1_minus_drop_x_m)), key);
+    compll::sample_keys(s.threshold_selection, extent, compll::at_least_one(uint64_t(s.max_1_ceil_1_minus_drop_x_m)), key, pool);
 }
 
 // let threshold = kth_largest(sample(g, m), max(1, ceil((1 - drop) * m)), by = abs);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_threshold(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_threshold_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.m);
     const compll::Stream stream_0 = {uint32_t(s.seed), uint32_t(s.owner), uint32_t(s.step), uint32_t(s.gradient_id), 0u, s.base};
     const uint32_t threshold_hint = s.threshold_selection->hint;
-    __shared__ uint32_t threshold_bins[compll::BINS];
+    uint32_t* const threshold_bins = compll::bins_of(pool, 0);
     compll::clear_bins(threshold_bins);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
 #pragma unroll
@@ -294,10 +310,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_thresh
     compll::settle_candidates(s.threshold_selection, extent, compll::at_least_one(uint64_t(s.max_1_ceil_1_minus_drop_x_m)));
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_threshold_rescan(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_threshold_rescan_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.m);
     const compll::Stream stream_0 = {uint32_t(s.seed), uint32_t(s.owner), uint32_t(s.step), uint32_t(s.gradient_id), 0u, s.base};
     const auto key = [&](index_t i) {
@@ -310,13 +324,11 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_thresh
         const float t = compll::absolute(g_2);
         return compll::order_key(t);
     };
-    compll::rescan(s.threshold_selection, s.arrivals, tile, extent, compll::at_least_one(uint64_t(s.max_1_ceil_1_minus_drop_x_m)), key);
+    compll::rescan(s.threshold_selection, s.arrivals, tile, extent, compll::at_least_one(uint64_t(s.max_1_ceil_1_minus_drop_x_m)), key, pool);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_threshold_refine(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_threshold_refine_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.m);
     const compll::Stream stream_0 = {uint32_t(s.seed), uint32_t(s.owner), uint32_t(s.step), uint32_t(s.gradient_id), 0u, s.base};
     const auto key = [&](index_t i) {
@@ -329,19 +341,17 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_thresh
         const float t = compll::absolute(g_2);
         return compll::order_key(t);
     };
-    const bool done = compll::refine(s.threshold_selection, s.threshold_mask, s.arrivals, tile, extent, key);
+    const bool done = compll::refine(s.threshold_selection, s.threshold_mask, s.arrivals, tile, extent, key, pool);
     if (done && threadIdx.x == 0) s.threshold[0] = extent == 0 ? float(0) : compll::key_of_order<float>(s.threshold_selection->threshold);
 }
 
 // gradient + residual
 // let chosen = filter(g, |x| abs(x) >= threshold && x != 0.0, at_most = limit);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_chosen_index(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_chosen_index_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     const float threshold = s.threshold[0];
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     bool finite = compll::All().identity();
     uint32_t chosen_index_matches = 0;
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
@@ -385,10 +395,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_chosen
     if (threadIdx.x == 0) s.cut[0] = s.chosen_index_filter->cut;
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_chosen_index_write(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_chosen_index_write_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     const auto emit = [&](index_t slot, index_t i) {
         const float g_2 = s.residual[i];
@@ -399,10 +407,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_chosen
 }
 
 // return scatter(n, p.index, p.value);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_new_residual(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_new_residual_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.chosen_count[0]);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         uint32_t chosen_index_ahead[compll::AHEAD];
@@ -428,12 +434,45 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_new_re
     }
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_store_chosen_count(
+__device__ __forceinline__ void encode_with_feedback_store_chosen_count_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
+    if (threadIdx.x > 0) return;
+    compll::store_count(s.payload, 0, s.chosen_count[0]);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_phases(
+    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tables,
+    compll::Barrier* barrier) {
+    __shared__ uint64_t pool[3072];
+    const compll::Grid<EncodeWithFeedbackSegment> grid = {segments, tables, pool, barrier};
+    grid.run<encode_with_feedback_threshold_sample_tile>(0);
+    grid.meet();
+    grid.run<encode_with_feedback_threshold_tile>(1);
+    grid.meet();
+    grid.run<encode_with_feedback_threshold_rescan_tile>(1);
+    grid.meet();
+    for (unsigned turn = 0; turn < 2; ++turn) {
+        grid.run<encode_with_feedback_threshold_refine_tile>(1);
+        grid.meet();
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_chosen_index(
     const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
     const compll::Tile tile = tiles[blockIdx.x];
     const EncodeWithFeedbackSegment s = segments[tile.segment];
-    if (threadIdx.x > 0) return;
-    compll::store_count(s.payload, 0, s.chosen_count[0]);
+    encode_with_feedback_chosen_index_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_phases_2(
+    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tables,
+    compll::Barrier* barrier) {
+    const compll::Grid<EncodeWithFeedbackSegment> grid = {segments, tables, nullptr, barrier};
+    grid.run<encode_with_feedback_chosen_index_write_tile>(0);
+    grid.meet();
+    grid.run<encode_with_feedback_new_residual_tile>(1);
+    grid.meet();
+    grid.run<encode_with_feedback_store_chosen_count_tile>(2);
 }
 
 // ---- decode_add ----
@@ -457,19 +496,15 @@ struct DecodeAddSegment {
     unsigned* arrivals;
 };
 
-extern "C" __global__ void __launch_bounds__(32) decode_add_load_index_count(
-    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeAddSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_add_load_index_count_tile(
+    const DecodeAddSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (threadIdx.x > 0) return;
     s.index_count[0] = compll::load_count(s.payload, 0, index_t(s.limit));
 }
 
 // return scatter(n, p.index, p.value);
-extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
-    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeAddSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_add_new_sum_tile(
+    const DecodeAddSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.index_count[0]);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         uint32_t index_ahead[compll::AHEAD];
@@ -495,6 +530,20 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
     }
 }
 
+extern "C" __global__ void __launch_bounds__(32) decode_add_load_index_count(
+    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const DecodeAddSegment s = segments[tile.segment];
+    decode_add_load_index_count_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
+    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const DecodeAddSegment s = segments[tile.segment];
+    decode_add_new_sum_tile(s, tile, nullptr);
+}
+
 // ---- decode ----
 
 struct DecodeSegment {
@@ -516,18 +565,14 @@ struct DecodeSegment {
     unsigned* arrivals;
 };
 
-extern "C" __global__ void __launch_bounds__(32) decode_load_index_count(
-    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_load_index_count_tile(
+    const DecodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (threadIdx.x > 0) return;
     s.index_count[0] = compll::load_count(s.payload, 0, index_t(s.limit));
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) decode_out_out_base(
-    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_out_out_base_tile(
+    const DecodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); ++strip) {
         const index_t i = compll::position_of(tile, strip);
@@ -536,10 +581,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_out_out_base(
 }
 
 // return scatter(n, p.index, p.value);
-extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
-    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_out_tile(
+    const DecodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.index_count[0]);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         uint32_t index_ahead[compll::AHEAD];
@@ -561,4 +604,15 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
             }
         }
     }
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) decode_phases(
+    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tables,
+    compll::Barrier* barrier) {
+    const compll::Grid<DecodeSegment> grid = {segments, tables, nullptr, barrier};
+    grid.run<decode_load_index_count_tile>(0);
+    grid.meet();
+    grid.run<decode_out_out_base_tile>(1);
+    grid.meet();
+    grid.run<decode_out_tile>(2);
 }

@@ -24,7 +24,7 @@ void encode_t(const EncodeSegment& segment, int threads) {
     uint8_t* const finite = segment.finite;
     compll::wire_float* const payload_low = reinterpret_cast<compll::wire_float*>(segment.payload + 0);
     float* const t = segment.t;
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const int64_t length = segment.n;
     compll::Fold<compll::And> finite_sink(length, compll::And{});
     compll::Fold<compll::Min<float>> low_sink(length, compll::Min<float>{});
@@ -89,7 +89,7 @@ void encode_code_2(const EncodeSegment& segment, int threads) {
     const float t_2_2 = t_2 - low;
     constexpr float t_4_2 = 15.0f;
     const float step = t_2_2 / t_4_2;
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     const bool t_3 = step > c;
     constexpr float c_2 = 0.5f;
     const int64_t length = segment.n;
@@ -216,7 +216,7 @@ void encode_with_feedback_code_2(const EncodeWithFeedbackSegment& segment, int t
     const float t_2_2 = t_2 - low;
     constexpr float t_4_2 = 15.0f;
     const float step = t_2_2 / t_4_2;
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     const bool t_3 = step > c;
     constexpr float c_2 = 0.5f;
     const int64_t length = segment.n;
@@ -411,7 +411,7 @@ void encode_with_lazy_feedback_code_2(const EncodeWithLazyFeedbackSegment& segme
     const float t_2_2 = t_2 - low;
     constexpr float t_4_2 = 15.0f;
     const float step = t_2_2 / t_4_2;
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     const bool t_3 = step > c;
     constexpr float c_2 = 0.5f;
     const int64_t length = segment.n;

@@ -7,6 +7,7 @@
 #include <compll/math.h>
 #include <compll/matrix.cuh>
 #include <compll/payload.cuh>
+#include <compll/phases.cuh>
 #include <compll/philox.h>
 #include <compll/rows.cuh>
 #include <compll/scalar.h>
@@ -38,12 +39,10 @@ struct EncodeSegment {
 // gradient
 // let low = min(g);
 // let step = (max(g) - low) / levels(bits);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_t(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_t_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     bool finite = compll::All().identity();
     float low = compll::Minimum<float>().identity();
     float t = compll::Maximum<float>().identity();
@@ -80,10 +79,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_t(
     if (threadIdx.x == 0) s.t[0] = t;
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_step(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_step_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (threadIdx.x > 0) return;
     {
         // let step = (max(g) - low) / levels(bits);
@@ -97,17 +94,15 @@ extern "C" __global__ void __launch_bounds__(32) encode_step(
 }
 
 // return { low: low, step: step, code: uint<bits>(clamp(code, 0.0, levels(bits))) };
-extern "C" __global__ void __launch_bounds__(256, 2) encode_code_2(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_code_2_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     const float t = s.t[0];
     const float low = reinterpret_cast<float*>((s.payload + int64_t(0)))[0];
     const float t_2 = t - low;
     constexpr float t_4_2 = 15.0f;
     const float step = t_2 / t_4_2;
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     const bool t_3 = step > c;
     constexpr float c_2 = 0.5f;
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
@@ -141,6 +136,27 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_code_2(
     }
 }
 
+extern "C" __global__ void __launch_bounds__(256, 2) encode_t(
+    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeSegment s = segments[tile.segment];
+    encode_t_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(32) encode_step(
+    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeSegment s = segments[tile.segment];
+    encode_step_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_code_2(
+    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeSegment s = segments[tile.segment];
+    encode_code_2_tile(s, tile, nullptr);
+}
+
 // ---- encode_with_feedback ----
 
 struct EncodeWithFeedbackSegment {
@@ -165,10 +181,8 @@ struct EncodeWithFeedbackSegment {
 // gradient + residual
 // let low = min(g);
 // let step = (max(g) - low) / levels(bits);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_t(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_t_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     bool finite = compll::All().identity();
     float low = compll::Minimum<float>().identity();
@@ -210,10 +224,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_t(
     if (threadIdx.x == 0) s.t[0] = t;
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_step(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_step_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (threadIdx.x > 0) return;
     {
         // let step = (max(g) - low) / levels(bits);
@@ -228,17 +240,15 @@ extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_step(
 
 // return { low: low, step: step, code: uint<bits>(clamp(code, 0.0, levels(bits))) };
 // sub decoded
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_code_2(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_code_2_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     const float t = s.t[0];
     const float low = reinterpret_cast<float*>((s.payload + int64_t(0)))[0];
     const float t_2 = t - low;
     constexpr float t_4_2 = 15.0f;
     const float step = t_2 / t_4_2;
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     const bool t_3 = step > c;
     constexpr float c_2 = 0.5f;
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
@@ -281,6 +291,27 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_code_2
     }
 }
 
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_t(
+    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithFeedbackSegment s = segments[tile.segment];
+    encode_with_feedback_t_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_step(
+    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithFeedbackSegment s = segments[tile.segment];
+    encode_with_feedback_step_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_code_2(
+    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithFeedbackSegment s = segments[tile.segment];
+    encode_with_feedback_code_2_tile(s, tile, nullptr);
+}
+
 // ---- decode_add ----
 
 struct DecodeAddSegment {
@@ -297,10 +328,8 @@ struct DecodeAddSegment {
 };
 
 // add decoded
-extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
-    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeAddSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_add_new_sum_tile(
+    const DecodeAddSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     const float low = reinterpret_cast<float*>((s.payload + int64_t(0)))[0];
     const float step = reinterpret_cast<float*>((s.payload + int64_t(4)))[0];
@@ -330,6 +359,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
     }
 }
 
+extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
+    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const DecodeAddSegment s = segments[tile.segment];
+    decode_add_new_sum_tile(s, tile, nullptr);
+}
+
 // ---- encode_with_lazy_feedback ----
 
 struct EncodeWithLazyFeedbackSegment {
@@ -355,10 +391,8 @@ struct EncodeWithLazyFeedbackSegment {
 // gradient + residual
 // let low = min(g);
 // let step = (max(g) - low) / levels(bits);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_t(
-    const EncodeWithLazyFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithLazyFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_lazy_feedback_t_tile(
+    const EncodeWithLazyFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     const float low = reinterpret_cast<float*>((s.previous + int64_t(0)))[0];
     const float step = reinterpret_cast<float*>((s.previous + int64_t(4)))[0];
@@ -410,10 +444,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_t
     if (threadIdx.x == 0) s.t[0] = t_2;
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_with_lazy_feedback_step(
-    const EncodeWithLazyFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithLazyFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_lazy_feedback_step_tile(
+    const EncodeWithLazyFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (threadIdx.x > 0) return;
     {
         // let step = (max(g) - low) / levels(bits);
@@ -427,17 +459,15 @@ extern "C" __global__ void __launch_bounds__(32) encode_with_lazy_feedback_step(
 }
 
 // return { low: low, step: step, code: uint<bits>(clamp(code, 0.0, levels(bits))) };
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_code_2(
-    const EncodeWithLazyFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithLazyFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_lazy_feedback_code_2_tile(
+    const EncodeWithLazyFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     const float t = s.t[0];
     const float low = reinterpret_cast<float*>((s.payload + int64_t(0)))[0];
     const float t_2 = t - low;
     constexpr float t_4_2 = 15.0f;
     const float step = t_2 / t_4_2;
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     const bool t_3 = step > c;
     constexpr float c_2 = 0.5f;
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
@@ -469,6 +499,27 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_c
     }
 }
 
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_t(
+    const EncodeWithLazyFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithLazyFeedbackSegment s = segments[tile.segment];
+    encode_with_lazy_feedback_t_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(32) encode_with_lazy_feedback_step(
+    const EncodeWithLazyFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithLazyFeedbackSegment s = segments[tile.segment];
+    encode_with_lazy_feedback_step_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_code_2(
+    const EncodeWithLazyFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithLazyFeedbackSegment s = segments[tile.segment];
+    encode_with_lazy_feedback_code_2_tile(s, tile, nullptr);
+}
+
 // ---- lazy_residual ----
 
 struct LazyResidualSegment {
@@ -487,10 +538,8 @@ struct LazyResidualSegment {
 };
 
 // sub decoded
-extern "C" __global__ void __launch_bounds__(256, 2) lazy_residual_residual(
-    const LazyResidualSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const LazyResidualSegment s = segments[tile.segment];
+__device__ __forceinline__ void lazy_residual_residual_tile(
+    const LazyResidualSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     const float low = reinterpret_cast<float*>((s.previous + int64_t(0)))[0];
     const float step = reinterpret_cast<float*>((s.previous + int64_t(4)))[0];
@@ -520,6 +569,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) lazy_residual_residual(
     }
 }
 
+extern "C" __global__ void __launch_bounds__(256, 2) lazy_residual_residual(
+    const LazyResidualSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const LazyResidualSegment s = segments[tile.segment];
+    lazy_residual_residual_tile(s, tile, nullptr);
+}
+
 // ---- decode ----
 
 struct DecodeSegment {
@@ -536,10 +592,8 @@ struct DecodeSegment {
 };
 
 // return map(|q| p.low + f32(q) * p.step, p.code);
-extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
-    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_out_tile(
+    const DecodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     const float low = reinterpret_cast<float*>((s.payload + int64_t(0)))[0];
     const float step = reinterpret_cast<float*>((s.payload + int64_t(4)))[0];
@@ -563,4 +617,11 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
             }
         }
     }
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
+    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const DecodeSegment s = segments[tile.segment];
+    decode_out_tile(s, tile, nullptr);
 }

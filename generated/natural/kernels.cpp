@@ -23,7 +23,7 @@ void encode_finite(const EncodeSegment& segment, int threads) {
     const compll::Stream stream_0 = compll::Stream{uint32_t(segment.seed), uint32_t(segment.owner), uint32_t(segment.step), uint32_t(segment.gradient_id), 0u, segment.base};
     uint8_t* const finite = segment.finite;
     uint8_t* const payload_code = segment.payload + 0;
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     constexpr float c = 8.388608e+06f;
     constexpr uint32_t c_2 = 23u;
     constexpr uint32_t c_2_2 = 254u;

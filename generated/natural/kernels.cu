@@ -7,6 +7,7 @@
 #include <compll/math.h>
 #include <compll/matrix.cuh>
 #include <compll/payload.cuh>
+#include <compll/phases.cuh>
 #include <compll/philox.h>
 #include <compll/rows.cuh>
 #include <compll/scalar.h>
@@ -34,13 +35,11 @@ struct EncodeSegment {
 
 // gradient
 // return { code: u9(code) };
-extern "C" __global__ void __launch_bounds__(256, 2) encode_finite(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_finite_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     const compll::Stream stream_0 = {uint32_t(s.seed), uint32_t(s.owner), uint32_t(s.step), uint32_t(s.gradient_id), 0u, s.base};
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     constexpr float c = 8.388608e+06f;
     constexpr uint32_t c_2 = 23u;
     constexpr uint32_t c_2_2 = 254u;
@@ -88,6 +87,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_finite(
     if (threadIdx.x == 0) s.finite[0] = uint8_t(finite);
 }
 
+extern "C" __global__ void __launch_bounds__(256, 2) encode_finite(
+    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeSegment s = segments[tile.segment];
+    encode_finite_tile(s, tile, nullptr);
+}
+
 // ---- encode_with_feedback ----
 
 struct EncodeWithFeedbackSegment {
@@ -109,10 +115,8 @@ struct EncodeWithFeedbackSegment {
 // gradient + residual
 // return { code: u9(code) };
 // sub decoded
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_finite(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_finite_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     const compll::Stream stream_0 = {uint32_t(s.seed), uint32_t(s.owner), uint32_t(s.step), uint32_t(s.gradient_id), 0u, s.base};
     constexpr float c = 8.388608e+06f;
@@ -171,6 +175,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_finite
     if (threadIdx.x == 0) s.finite[0] = uint8_t(finite);
 }
 
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_finite(
+    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithFeedbackSegment s = segments[tile.segment];
+    encode_with_feedback_finite_tile(s, tile, nullptr);
+}
+
 // ---- decode_add ----
 
 struct DecodeAddSegment {
@@ -187,10 +198,8 @@ struct DecodeAddSegment {
 };
 
 // add decoded
-extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
-    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeAddSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_add_new_sum_tile(
+    const DecodeAddSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     constexpr uint32_t c = 23u;
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
@@ -219,6 +228,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
     }
 }
 
+extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
+    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const DecodeAddSegment s = segments[tile.segment];
+    decode_add_new_sum_tile(s, tile, nullptr);
+}
+
 // ---- encode_with_lazy_feedback ----
 
 struct EncodeWithLazyFeedbackSegment {
@@ -240,10 +256,8 @@ struct EncodeWithLazyFeedbackSegment {
 
 // gradient + residual
 // return { code: u9(code) };
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_finite(
-    const EncodeWithLazyFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithLazyFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_lazy_feedback_finite_tile(
+    const EncodeWithLazyFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     const compll::Stream stream_0 = {uint32_t(s.seed), uint32_t(s.owner), uint32_t(s.step), uint32_t(s.gradient_id), 0u, s.base};
     constexpr uint32_t c = 23u;
@@ -305,6 +319,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_f
     if (threadIdx.x == 0) s.finite[0] = uint8_t(finite);
 }
 
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_finite(
+    const EncodeWithLazyFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithLazyFeedbackSegment s = segments[tile.segment];
+    encode_with_lazy_feedback_finite_tile(s, tile, nullptr);
+}
+
 // ---- lazy_residual ----
 
 struct LazyResidualSegment {
@@ -323,10 +344,8 @@ struct LazyResidualSegment {
 };
 
 // sub decoded
-extern "C" __global__ void __launch_bounds__(256, 2) lazy_residual_residual(
-    const LazyResidualSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const LazyResidualSegment s = segments[tile.segment];
+__device__ __forceinline__ void lazy_residual_residual_tile(
+    const LazyResidualSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     constexpr uint32_t c = 23u;
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
@@ -355,6 +374,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) lazy_residual_residual(
     }
 }
 
+extern "C" __global__ void __launch_bounds__(256, 2) lazy_residual_residual(
+    const LazyResidualSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const LazyResidualSegment s = segments[tile.segment];
+    lazy_residual_residual_tile(s, tile, nullptr);
+}
+
 // ---- decode ----
 
 struct DecodeSegment {
@@ -371,10 +397,8 @@ struct DecodeSegment {
 };
 
 // return map(|q| from_bits(u32(q) << 23), p.code);
-extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
-    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_out_tile(
+    const DecodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     constexpr uint32_t c = 23u;
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
@@ -397,4 +421,11 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
             }
         }
     }
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
+    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const DecodeSegment s = segments[tile.segment];
+    decode_out_tile(s, tile, nullptr);
 }

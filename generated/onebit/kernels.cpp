@@ -28,9 +28,9 @@ void encode_low(const EncodeSegment& segment, int threads) {
     float* const high = segment.high;
     float* const low = segment.low;
     uint8_t* const payload_code = segment.payload + 8;
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     constexpr int32_t c_2 = 1;
-    constexpr int32_t c_3 = 0;
+    [[maybe_unused]] constexpr int32_t c_3 = 0;
     const int64_t length = segment.n;
     compll::Fold<compll::And> finite_sink(length, compll::And{});
     compll::Fold<compll::Add<uint32_t>> t_sink(length, compll::Add<uint32_t>{});
@@ -100,7 +100,7 @@ void encode_high_2(const EncodeSegment& segment, [[maybe_unused]] int threads) {
     compll::wire_float* const payload_low = reinterpret_cast<compll::wire_float*>(segment.payload + 4);
     const uint32_t t_2 = t[0];
     const float above = float(t_2);
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     const bool t_2_2 = above > c;
     const float high_2 = high[0];
     const float t_2_2_2 = high_2 / above;
@@ -145,7 +145,7 @@ void encode_with_feedback_low(const EncodeWithFeedbackSegment& segment, int thre
     uint32_t* const t_4 = segment.t;
     float* const high = segment.high;
     float* const low = segment.low;
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     const int64_t length = segment.n;
     compll::Fold<compll::And> finite_sink(length, compll::And{});
     compll::Fold<compll::Add<uint32_t>> t_sink(length, compll::Add<uint32_t>{});
@@ -212,7 +212,7 @@ void encode_with_feedback_high_2(const EncodeWithFeedbackSegment& segment, [[may
     compll::wire_float* const payload_low = reinterpret_cast<compll::wire_float*>(segment.payload + 4);
     const uint32_t t_2 = t[0];
     const float above = float(t_2);
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     const bool t_2_2 = above > c;
     const float high_2 = high[0];
     const float t_2_2_2 = high_2 / above;
@@ -235,9 +235,9 @@ void encode_with_feedback_code(const EncodeWithFeedbackSegment& segment, int thr
     const float* const high = segment.high;
     const float* const low = segment.low;
     uint8_t* const payload_code = segment.payload + 8;
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     constexpr int32_t c_2 = 1;
-    constexpr int32_t c_3 = 0;
+    [[maybe_unused]] constexpr int32_t c_3 = 0;
     constexpr uint32_t c_4 = 1u;
     const uint32_t t_4_2 = t_4[0];
     const float above = float(t_4_2);
@@ -370,9 +370,9 @@ void encode_with_lazy_feedback_low(const EncodeWithLazyFeedbackSegment& segment,
     constexpr uint32_t c = 1u;
     const float high = previous_high[0];
     const float low = previous_low[0];
-    constexpr float c_2 = 0.0f;
+    [[maybe_unused]] constexpr float c_2 = 0.0f;
     constexpr int32_t c_2_2 = 1;
-    constexpr int32_t c_3 = 0;
+    [[maybe_unused]] constexpr int32_t c_3 = 0;
     const int64_t length = segment.n;
     compll::Fold<compll::And> finite_sink(length, compll::And{});
     compll::Fold<compll::Add<uint32_t>> t_sink(length, compll::Add<uint32_t>{});
@@ -452,7 +452,7 @@ void encode_with_lazy_feedback_high_2(const EncodeWithLazyFeedbackSegment& segme
     compll::wire_float* const payload_low = reinterpret_cast<compll::wire_float*>(segment.payload + 4);
     const uint32_t t_2 = t[0];
     const float above = float(t_2);
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     const bool t_2_2 = above > c;
     const float high_2 = high[0];
     const float t_2_2_2 = high_2 / above;

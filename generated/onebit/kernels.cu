@@ -7,6 +7,7 @@
 #include <compll/math.h>
 #include <compll/matrix.cuh>
 #include <compll/payload.cuh>
+#include <compll/phases.cuh>
 #include <compll/philox.h>
 #include <compll/rows.cuh>
 #include <compll/scalar.h>
@@ -43,14 +44,12 @@ struct EncodeSegment {
 // let high = sum(map(|x| x >= 0.0 ? x : 0.0, g));
 // let low = sum(map(|x| x < 0.0 ? x : 0.0, g));
 // return { high: above > 0.0 ? high / above : 0.0, low: below > 0.0 ? low / below : 0.0, code: u1(map(|x| x >= 0.0 ? 1 : 0, g)), };
-extern "C" __global__ void __launch_bounds__(256, 2) encode_low(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_low_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     constexpr int32_t c_2 = 1;
-    constexpr int32_t c_3 = 0;
+    [[maybe_unused]] constexpr int32_t c_3 = 0;
     bool finite = compll::All().identity();
     uint32_t t_4 = compll::Add<uint32_t>().identity();
     float high = compll::Add<float>().identity();
@@ -102,16 +101,14 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_low(
     if (threadIdx.x == 0) s.low[0] = low;
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_high_2(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_high_2_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (threadIdx.x > 0) return;
     {
         // return { high: above > 0.0 ? high / above : 0.0, low: below > 0.0 ? low / below : 0.0, code: u1(map(|x| x >= 0.0 ? 1 : 0, g)), };
         const uint32_t t = s.t[0];
         const float above = float(t);
-        constexpr float c = 0.0f;
+        [[maybe_unused]] constexpr float c = 0.0f;
         const bool t_2 = above > c;
         const float high = s.high[0];
         const float t_2_2 = high / above;
@@ -125,6 +122,20 @@ extern "C" __global__ void __launch_bounds__(32) encode_high_2(
         reinterpret_cast<float*>((s.payload + int64_t(0)))[0] = compll::canonical(high_2);
         reinterpret_cast<float*>((s.payload + int64_t(4)))[0] = compll::canonical(low_2);
     }
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_low(
+    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeSegment s = segments[tile.segment];
+    encode_low_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(32) encode_high_2(
+    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeSegment s = segments[tile.segment];
+    encode_high_2_tile(s, tile, nullptr);
 }
 
 // ---- encode_with_feedback ----
@@ -155,12 +166,10 @@ struct EncodeWithFeedbackSegment {
 // let above = f32(count(map(|x| x >= 0.0, g)));
 // let high = sum(map(|x| x >= 0.0 ? x : 0.0, g));
 // let low = sum(map(|x| x < 0.0 ? x : 0.0, g));
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_low(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_low_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     bool finite = compll::All().identity();
     uint32_t t_4 = compll::Add<uint32_t>().identity();
     float high = compll::Add<float>().identity();
@@ -211,16 +220,14 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_low(
     if (threadIdx.x == 0) s.low[0] = low;
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_high_2(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_high_2_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (threadIdx.x > 0) return;
     {
         // return { high: above > 0.0 ? high / above : 0.0, low: below > 0.0 ? low / below : 0.0, code: u1(map(|x| x >= 0.0 ? 1 : 0, g)), };
         const uint32_t t = s.t[0];
         const float above = float(t);
-        constexpr float c = 0.0f;
+        [[maybe_unused]] constexpr float c = 0.0f;
         const bool t_2 = above > c;
         const float high = s.high[0];
         const float t_2_2 = high / above;
@@ -238,14 +245,12 @@ extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_high_2(
 
 // return { high: above > 0.0 ? high / above : 0.0, low: below > 0.0 ? low / below : 0.0, code: u1(map(|x| x >= 0.0 ? 1 : 0, g)), };
 // sub decoded
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_code(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_code_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     constexpr int32_t c_2 = 1;
-    constexpr int32_t c_3 = 0;
+    [[maybe_unused]] constexpr int32_t c_3 = 0;
     constexpr uint32_t c_4 = 1u;
     const uint32_t t_4 = s.t[0];
     const float above = float(t_4);
@@ -294,6 +299,27 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_code(
     }
 }
 
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_low(
+    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithFeedbackSegment s = segments[tile.segment];
+    encode_with_feedback_low_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_high_2(
+    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithFeedbackSegment s = segments[tile.segment];
+    encode_with_feedback_high_2_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_code(
+    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithFeedbackSegment s = segments[tile.segment];
+    encode_with_feedback_code_tile(s, tile, nullptr);
+}
+
 // ---- decode_add ----
 
 struct DecodeAddSegment {
@@ -310,10 +336,8 @@ struct DecodeAddSegment {
 };
 
 // add decoded
-extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
-    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeAddSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_add_new_sum_tile(
+    const DecodeAddSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     constexpr uint32_t c = 1u;
     const float high = reinterpret_cast<float*>((s.payload + int64_t(0)))[0];
@@ -342,6 +366,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
             }
         }
     }
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
+    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const DecodeAddSegment s = segments[tile.segment];
+    decode_add_new_sum_tile(s, tile, nullptr);
 }
 
 // ---- encode_with_lazy_feedback ----
@@ -374,17 +405,15 @@ struct EncodeWithLazyFeedbackSegment {
 // let high = sum(map(|x| x >= 0.0 ? x : 0.0, g));
 // let low = sum(map(|x| x < 0.0 ? x : 0.0, g));
 // return { high: above > 0.0 ? high / above : 0.0, low: below > 0.0 ? low / below : 0.0, code: u1(map(|x| x >= 0.0 ? 1 : 0, g)), };
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_low(
-    const EncodeWithLazyFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithLazyFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_lazy_feedback_low_tile(
+    const EncodeWithLazyFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     constexpr uint32_t c = 1u;
     const float high = reinterpret_cast<float*>((s.previous + int64_t(0)))[0];
     const float low = reinterpret_cast<float*>((s.previous + int64_t(4)))[0];
-    constexpr float c_2 = 0.0f;
+    [[maybe_unused]] constexpr float c_2 = 0.0f;
     constexpr int32_t c_2_2 = 1;
-    constexpr int32_t c_3 = 0;
+    [[maybe_unused]] constexpr int32_t c_3 = 0;
     bool finite = compll::All().identity();
     uint32_t t_4 = compll::Add<uint32_t>().identity();
     float high_2 = compll::Add<float>().identity();
@@ -448,16 +477,14 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_l
     if (threadIdx.x == 0) s.low[0] = low_2;
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_with_lazy_feedback_high_2(
-    const EncodeWithLazyFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithLazyFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_lazy_feedback_high_2_tile(
+    const EncodeWithLazyFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (threadIdx.x > 0) return;
     {
         // return { high: above > 0.0 ? high / above : 0.0, low: below > 0.0 ? low / below : 0.0, code: u1(map(|x| x >= 0.0 ? 1 : 0, g)), };
         const uint32_t t = s.t[0];
         const float above = float(t);
-        constexpr float c = 0.0f;
+        [[maybe_unused]] constexpr float c = 0.0f;
         const bool t_2 = above > c;
         const float high = s.high[0];
         const float t_2_2 = high / above;
@@ -471,6 +498,20 @@ extern "C" __global__ void __launch_bounds__(32) encode_with_lazy_feedback_high_
         reinterpret_cast<float*>((s.payload + int64_t(0)))[0] = compll::canonical(high_2);
         reinterpret_cast<float*>((s.payload + int64_t(4)))[0] = compll::canonical(low_2);
     }
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_low(
+    const EncodeWithLazyFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithLazyFeedbackSegment s = segments[tile.segment];
+    encode_with_lazy_feedback_low_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(32) encode_with_lazy_feedback_high_2(
+    const EncodeWithLazyFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithLazyFeedbackSegment s = segments[tile.segment];
+    encode_with_lazy_feedback_high_2_tile(s, tile, nullptr);
 }
 
 // ---- lazy_residual ----
@@ -491,10 +532,8 @@ struct LazyResidualSegment {
 };
 
 // sub decoded
-extern "C" __global__ void __launch_bounds__(256, 2) lazy_residual_residual(
-    const LazyResidualSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const LazyResidualSegment s = segments[tile.segment];
+__device__ __forceinline__ void lazy_residual_residual_tile(
+    const LazyResidualSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     constexpr uint32_t c = 1u;
     const float high = reinterpret_cast<float*>((s.previous + int64_t(0)))[0];
@@ -525,6 +564,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) lazy_residual_residual(
     }
 }
 
+extern "C" __global__ void __launch_bounds__(256, 2) lazy_residual_residual(
+    const LazyResidualSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const LazyResidualSegment s = segments[tile.segment];
+    lazy_residual_residual_tile(s, tile, nullptr);
+}
+
 // ---- decode ----
 
 struct DecodeSegment {
@@ -541,10 +587,8 @@ struct DecodeSegment {
 };
 
 // return map(|q| q == 1 ? p.high : p.low, p.code);
-extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
-    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_out_tile(
+    const DecodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     constexpr uint32_t c = 1u;
     const float high = reinterpret_cast<float*>((s.payload + int64_t(0)))[0];
@@ -569,4 +613,11 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
             }
         }
     }
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
+    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const DecodeSegment s = segments[tile.segment];
+    decode_out_tile(s, tile, nullptr);
 }

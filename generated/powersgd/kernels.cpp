@@ -32,7 +32,7 @@ void encode_finite(const EncodeSegment& segment, int threads) {
     const float* const gradient = segment.gradient;
     float* const m_2 = segment.m;
     uint8_t* const finite = segment.finite;
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const int64_t length = segment.rows * segment.cols;
     compll::Fold<compll::And> finite_sink(length, compll::And{});
     compll::for_ranges(threads, length, [=, &finite_sink]([[maybe_unused]] int worker, int64_t begin, int64_t end) {

@@ -7,6 +7,7 @@
 #include <compll/math.h>
 #include <compll/matrix.cuh>
 #include <compll/payload.cuh>
+#include <compll/phases.cuh>
 #include <compll/philox.h>
 #include <compll/rows.cuh>
 #include <compll/scalar.h>
@@ -43,12 +44,10 @@ struct EncodeSegment {
 };
 
 // gradient
-extern "C" __global__ void __launch_bounds__(256, 2) encode_finite(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_finite_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.rows) * index_t(s.cols);
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     bool finite = compll::All().identity();
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         float gradient_ahead[compll::AHEAD];
@@ -76,10 +75,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_finite(
     if (threadIdx.x == 0) s.finite[0] = uint8_t(finite);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_t_2_copy(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_t_2_copy_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.rows) * index_t(s.rank_size);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); ++strip) {
         const index_t i = compll::position_of(tile, strip);
@@ -87,10 +84,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_t_2_copy(
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_p_copy(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_p_copy_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.rows) * index_t(s.rank_size);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); ++strip) {
         const index_t i = compll::position_of(tile, strip);
@@ -99,22 +94,53 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_p_copy(
 }
 
 // let p = orthonormalize(all_reduce_mean(matmul(m, q)));
+__device__ __forceinline__ void encode_p_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
+    compll::orthonormalize(s.p, index_t(s.rows), index_t(s.rank_size));
+}
+
+__device__ __forceinline__ void encode_q_2_copy_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
+    const index_t extent = index_t(s.cols) * index_t(s.rank_size);
+    for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); ++strip) {
+        const index_t i = compll::position_of(tile, strip);
+        if (i < extent) { s.state_q[i] = compll::canonical(s.t_3[i]); }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_finite(
+    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeSegment s = segments[tile.segment];
+    encode_finite_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_t_2_copy(
+    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeSegment s = segments[tile.segment];
+    encode_t_2_copy_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_p_copy(
+    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeSegment s = segments[tile.segment];
+    encode_p_copy_tile(s, tile, nullptr);
+}
+
 extern "C" __global__ void __launch_bounds__(256, 2) encode_p(
     const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
     const compll::Tile tile = tiles[blockIdx.x];
     const EncodeSegment s = segments[tile.segment];
-    compll::orthonormalize(s.p, index_t(s.rows), index_t(s.rank_size));
+    encode_p_tile(s, tile, nullptr);
 }
 
 extern "C" __global__ void __launch_bounds__(256, 2) encode_q_2_copy(
     const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
     const compll::Tile tile = tiles[blockIdx.x];
     const EncodeSegment s = segments[tile.segment];
-    const index_t extent = index_t(s.cols) * index_t(s.rank_size);
-    for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); ++strip) {
-        const index_t i = compll::position_of(tile, strip);
-        if (i < extent) { s.state_q[i] = compll::canonical(s.t_3[i]); }
-    }
+    encode_q_2_copy_tile(s, tile, nullptr);
 }
 
 // ---- encode_with_feedback ----
@@ -146,10 +172,8 @@ struct EncodeWithFeedbackSegment {
 };
 
 // gradient + residual
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_finite(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_finite_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.rows) * index_t(s.cols);
     bool finite = compll::All().identity();
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
@@ -182,10 +206,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_finite
     if (threadIdx.x == 0) s.finite[0] = uint8_t(finite);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_t_2_copy(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_t_2_copy_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.rows) * index_t(s.rank_size);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); ++strip) {
         const index_t i = compll::position_of(tile, strip);
@@ -193,10 +215,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_t_2_co
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_p_copy(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_p_copy_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.rows) * index_t(s.rank_size);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); ++strip) {
         const index_t i = compll::position_of(tile, strip);
@@ -205,17 +225,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_p_copy
 }
 
 // let p = orthonormalize(all_reduce_mean(matmul(m, q)));
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_p(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_p_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     compll::orthonormalize(s.p, index_t(s.rows), index_t(s.rank_size));
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_q_2_copy(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_q_2_copy_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.cols) * index_t(s.rank_size);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); ++strip) {
         const index_t i = compll::position_of(tile, strip);
@@ -224,10 +240,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_q_2_co
 }
 
 // sub decoded
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_new_residual(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_new_residual_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.rows) * index_t(s.cols);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         float m_ahead[compll::AHEAD];
@@ -252,6 +266,48 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_new_re
     }
 }
 
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_finite(
+    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithFeedbackSegment s = segments[tile.segment];
+    encode_with_feedback_finite_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_t_2_copy(
+    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithFeedbackSegment s = segments[tile.segment];
+    encode_with_feedback_t_2_copy_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_p_copy(
+    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithFeedbackSegment s = segments[tile.segment];
+    encode_with_feedback_p_copy_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_p(
+    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithFeedbackSegment s = segments[tile.segment];
+    encode_with_feedback_p_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_q_2_copy(
+    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithFeedbackSegment s = segments[tile.segment];
+    encode_with_feedback_q_2_copy_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_new_residual(
+    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithFeedbackSegment s = segments[tile.segment];
+    encode_with_feedback_new_residual_tile(s, tile, nullptr);
+}
+
 // ---- initial_q ----
 
 struct InitialQSegment {
@@ -270,10 +326,8 @@ struct InitialQSegment {
 };
 
 // state q: f32[cols, rank] = random.normal(shared = true);
-extern "C" __global__ void __launch_bounds__(256, 2) initial_q_q(
-    const InitialQSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const InitialQSegment s = segments[tile.segment];
+__device__ __forceinline__ void initial_q_q_tile(
+    const InitialQSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.cols) * index_t(s.rank_size);
     const compll::Stream shared_stream_128 = {uint32_t(s.seed), 0u, uint32_t(s.step), uint32_t(s.gradient_id), 128u, s.base};
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
@@ -286,4 +340,11 @@ extern "C" __global__ void __launch_bounds__(256, 2) initial_q_q(
             }
         }
     }
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) initial_q_q(
+    const InitialQSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const InitialQSegment s = segments[tile.segment];
+    initial_q_q_tile(s, tile, nullptr);
 }

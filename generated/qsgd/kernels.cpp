@@ -27,7 +27,7 @@ void encode_norm_squares(const EncodeSegment& segment, int threads) {
     const float* const gradient = segment.gradient;
     uint8_t* const finite_rows = segment.finite_rows;
     double* const norm_squares = segment.norm_squares;
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const int64_t length = segment.bucket_size;
     compll::for_rows(segment.ceil_numel_by_bucket, length, threads, [&](int64_t row, int team) {
         compll::Fold<compll::And> finite_rows_sink(length, compll::And{});
@@ -109,7 +109,7 @@ void encode_code(const EncodeSegment& segment, int threads) {
     const float* const gradient = segment.gradient;
     const compll::Stream stream_0 = compll::Stream{uint32_t(segment.seed), uint32_t(segment.owner), uint32_t(segment.step), uint32_t(segment.gradient_id), 0u, segment.base};
     uint8_t* const payload_code = segment.payload + segment.code_offset;
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     constexpr float s = 7.0f;
     const int64_t length = segment.ceil_numel_by_bucket * segment.bucket_size;
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
@@ -273,7 +273,7 @@ void encode_with_feedback_code(const EncodeWithFeedbackSegment& segment, int thr
     float* const residual = segment.residual;
     const compll::Stream stream_0 = compll::Stream{uint32_t(segment.seed), uint32_t(segment.owner), uint32_t(segment.step), uint32_t(segment.gradient_id), 0u, segment.base};
     uint8_t* const payload_code = segment.payload + segment.code_offset;
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     constexpr float s = 7.0f;
     const int64_t length = segment.ceil_numel_by_bucket * segment.bucket_size;
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
@@ -427,7 +427,7 @@ void encode_with_lazy_feedback_norm_squares(const EncodeWithLazyFeedbackSegment&
     double* const norm_squares = segment.norm_squares;
     const uint32_t numel = compll::to_unsigned(double(segment.numel), 4294967295u);
     constexpr float t_3_2 = 7.0f;
-    constexpr float zero = 0.0f;
+    [[maybe_unused]] constexpr float zero = 0.0f;
     const int64_t length = segment.bucket_size;
     compll::for_rows(segment.ceil_numel_by_bucket, length, threads, [&](int64_t row, int team) {
         const float norm = previous_norm[row];
@@ -528,7 +528,7 @@ void encode_with_lazy_feedback_code(const EncodeWithLazyFeedbackSegment& segment
     const float* const residual = segment.residual;
     const compll::Stream stream_0 = compll::Stream{uint32_t(segment.seed), uint32_t(segment.owner), uint32_t(segment.step), uint32_t(segment.gradient_id), 0u, segment.base};
     uint8_t* const payload_code = segment.payload + segment.code_offset;
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     constexpr float s = 7.0f;
     const int64_t length = segment.ceil_numel_by_bucket * segment.bucket_size;
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
@@ -604,7 +604,7 @@ void lazy_residual_residual(const LazyResidualSegment& segment, int threads) {
     float* const out = segment.out;
     const uint32_t numel = compll::to_unsigned(double(segment.numel), 4294967295u);
     constexpr float t_3_2 = 7.0f;
-    constexpr float zero = 0.0f;
+    [[maybe_unused]] constexpr float zero = 0.0f;
     const int64_t length = segment.ceil_numel_by_bucket * segment.bucket_size;
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {

@@ -7,6 +7,7 @@
 #include <compll/math.h>
 #include <compll/matrix.cuh>
 #include <compll/payload.cuh>
+#include <compll/phases.cuh>
 #include <compll/philox.h>
 #include <compll/rows.cuh>
 #include <compll/scalar.h>
@@ -39,13 +40,11 @@ struct EncodeSegment {
 
 // gradient
 // let norm = norm2(g, axis = 1);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_norm_squares(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_norm_squares_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const compll::Rows rows = {index_t(s.ceil_numel_by_bucket), index_t(s.bucket_size), index_t(s.bucket_size) <= compll::CHUNK};
     if (rows.rows == 0) return;
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     for (unsigned turn = 0; turn < rows.turns(); ++turn) {
         const bool inside = rows.row(tile, turn) < rows.rows;
         const index_t row = inside ? rows.row(tile, turn) : 0;
@@ -89,10 +88,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_norm_squares(
 
 // gradient
 // let norm = norm2(g, axis = 1);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_finite(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_finite_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.ceil_numel_by_bucket);
     bool finite = compll::All().identity();
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
@@ -125,13 +122,11 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_finite(
 }
 
 // return { norm: norm, code: uint<bits>(level + s) };
-extern "C" __global__ void __launch_bounds__(256, 2) encode_code(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_code_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.ceil_numel_by_bucket) * index_t(s.bucket_size);
     const compll::Stream stream_0 = {uint32_t(s.seed), uint32_t(s.owner), uint32_t(s.step), uint32_t(s.gradient_id), 0u, s.base};
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     constexpr float s_2 = 7.0f;
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         float gradient_ahead[compll::AHEAD];
@@ -172,6 +167,27 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_code(
     }
 }
 
+extern "C" __global__ void __launch_bounds__(256, 2) encode_norm_squares(
+    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeSegment s = segments[tile.segment];
+    encode_norm_squares_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_finite(
+    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeSegment s = segments[tile.segment];
+    encode_finite_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_code(
+    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeSegment s = segments[tile.segment];
+    encode_code_tile(s, tile, nullptr);
+}
+
 // ---- encode_with_feedback ----
 
 struct EncodeWithFeedbackSegment {
@@ -197,10 +213,8 @@ struct EncodeWithFeedbackSegment {
 
 // gradient + residual
 // let norm = norm2(g, axis = 1);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_norm_squares(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_norm_squares_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const compll::Rows rows = {index_t(s.ceil_numel_by_bucket), index_t(s.bucket_size), index_t(s.bucket_size) <= compll::CHUNK};
     if (rows.rows == 0) return;
     for (unsigned turn = 0; turn < rows.turns(); ++turn) {
@@ -250,10 +264,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_norm_s
 
 // gradient + residual
 // let norm = norm2(g, axis = 1);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_finite(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_finite_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.ceil_numel_by_bucket);
     bool finite = compll::All().identity();
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
@@ -287,13 +299,11 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_finite
 
 // return { norm: norm, code: uint<bits>(level + s) };
 // sub decoded
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_code(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_code_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.ceil_numel_by_bucket) * index_t(s.bucket_size);
     const compll::Stream stream_0 = {uint32_t(s.seed), uint32_t(s.owner), uint32_t(s.step), uint32_t(s.gradient_id), 0u, s.base};
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     constexpr float s_2 = 7.0f;
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         float gradient_ahead[compll::AHEAD];
@@ -344,6 +354,27 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_code(
     }
 }
 
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_norm_squares(
+    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithFeedbackSegment s = segments[tile.segment];
+    encode_with_feedback_norm_squares_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_finite(
+    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithFeedbackSegment s = segments[tile.segment];
+    encode_with_feedback_finite_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_code(
+    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithFeedbackSegment s = segments[tile.segment];
+    encode_with_feedback_code_tile(s, tile, nullptr);
+}
+
 // ---- decode_add ----
 
 struct DecodeAddSegment {
@@ -363,10 +394,8 @@ struct DecodeAddSegment {
 };
 
 // add decoded
-extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
-    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeAddSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_add_new_sum_tile(
+    const DecodeAddSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.ceil_numel_by_bucket) * index_t(s.bucket_size);
     constexpr float t_3_2 = 7.0f;
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
@@ -397,6 +426,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
     }
 }
 
+extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
+    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const DecodeAddSegment s = segments[tile.segment];
+    decode_add_new_sum_tile(s, tile, nullptr);
+}
+
 // ---- encode_with_lazy_feedback ----
 
 struct EncodeWithLazyFeedbackSegment {
@@ -423,15 +459,13 @@ struct EncodeWithLazyFeedbackSegment {
 
 // gradient + residual
 // let norm = norm2(g, axis = 1);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_norm_squares(
-    const EncodeWithLazyFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithLazyFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_lazy_feedback_norm_squares_tile(
+    const EncodeWithLazyFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const compll::Rows rows = {index_t(s.ceil_numel_by_bucket), index_t(s.bucket_size), index_t(s.bucket_size) <= compll::CHUNK};
     if (rows.rows == 0) return;
     const uint32_t numel = compll::to_unsigned(double(s.numel), 4294967295u);
     constexpr float t_3_2 = 7.0f;
-    constexpr float zero = 0.0f;
+    [[maybe_unused]] constexpr float zero = 0.0f;
     for (unsigned turn = 0; turn < rows.turns(); ++turn) {
         const bool inside = rows.row(tile, turn) < rows.rows;
         const index_t row = inside ? rows.row(tile, turn) : 0;
@@ -492,10 +526,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_n
 
 // gradient + residual
 // let norm = norm2(g, axis = 1);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_finite(
-    const EncodeWithLazyFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithLazyFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_lazy_feedback_finite_tile(
+    const EncodeWithLazyFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.ceil_numel_by_bucket);
     bool finite = compll::All().identity();
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
@@ -528,13 +560,11 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_f
 }
 
 // return { norm: norm, code: uint<bits>(level + s) };
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_code(
-    const EncodeWithLazyFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithLazyFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_lazy_feedback_code_tile(
+    const EncodeWithLazyFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.ceil_numel_by_bucket) * index_t(s.bucket_size);
     const compll::Stream stream_0 = {uint32_t(s.seed), uint32_t(s.owner), uint32_t(s.step), uint32_t(s.gradient_id), 0u, s.base};
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     constexpr float s_2 = 7.0f;
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         float g_ahead[compll::AHEAD];
@@ -573,6 +603,27 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_c
     }
 }
 
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_norm_squares(
+    const EncodeWithLazyFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithLazyFeedbackSegment s = segments[tile.segment];
+    encode_with_lazy_feedback_norm_squares_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_finite(
+    const EncodeWithLazyFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithLazyFeedbackSegment s = segments[tile.segment];
+    encode_with_lazy_feedback_finite_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_code(
+    const EncodeWithLazyFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithLazyFeedbackSegment s = segments[tile.segment];
+    encode_with_lazy_feedback_code_tile(s, tile, nullptr);
+}
+
 // ---- lazy_residual ----
 
 struct LazyResidualSegment {
@@ -594,14 +645,12 @@ struct LazyResidualSegment {
 };
 
 // sub decoded
-extern "C" __global__ void __launch_bounds__(256, 2) lazy_residual_residual(
-    const LazyResidualSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const LazyResidualSegment s = segments[tile.segment];
+__device__ __forceinline__ void lazy_residual_residual_tile(
+    const LazyResidualSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.ceil_numel_by_bucket) * index_t(s.bucket_size);
     const uint32_t numel = compll::to_unsigned(double(s.numel), 4294967295u);
     constexpr float t_3_2 = 7.0f;
-    constexpr float zero = 0.0f;
+    [[maybe_unused]] constexpr float zero = 0.0f;
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         float last_acc_ahead[compll::AHEAD];
         uint32_t previous_code_ahead[compll::AHEAD];
@@ -633,6 +682,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) lazy_residual_residual(
     }
 }
 
+extern "C" __global__ void __launch_bounds__(256, 2) lazy_residual_residual(
+    const LazyResidualSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const LazyResidualSegment s = segments[tile.segment];
+    lazy_residual_residual_tile(s, tile, nullptr);
+}
+
 // ---- decode ----
 
 struct DecodeSegment {
@@ -652,10 +708,8 @@ struct DecodeSegment {
 };
 
 // return map(|q, r| (f32(q) - levels(bits)) / levels(bits) * r, p.code, p.norm);
-extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
-    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_out_tile(
+    const DecodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.ceil_numel_by_bucket) * index_t(s.bucket_size);
     constexpr float t_3_2 = 7.0f;
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
@@ -680,4 +734,11 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
             }
         }
     }
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
+    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const DecodeSegment s = segments[tile.segment];
+    decode_out_tile(s, tile, nullptr);
 }

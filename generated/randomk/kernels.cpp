@@ -54,7 +54,7 @@ void encode_value(const EncodeSegment& segment, int threads) {
     const compll::Permutation stream_0_permutation = compll::permutation(stream_0, segment.n);
     const float* const gradient = segment.gradient;
     compll::wire_float* const payload_value = reinterpret_cast<compll::wire_float*>(segment.payload + 0);
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const float size = compll::f64_to_f32(double(segment.n));
     const float size_2 = compll::f64_to_f32(double(segment.k));
     const float gain = size / size_2;

@@ -7,6 +7,7 @@
 #include <compll/math.h>
 #include <compll/matrix.cuh>
 #include <compll/payload.cuh>
+#include <compll/phases.cuh>
 #include <compll/philox.h>
 #include <compll/rows.cuh>
 #include <compll/scalar.h>
@@ -35,10 +36,8 @@ struct EncodeSegment {
 };
 
 // gradient
-extern "C" __global__ void __launch_bounds__(256, 2) encode_finite(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_finite_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     bool finite = compll::All().identity();
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
@@ -66,14 +65,12 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_finite(
 }
 
 // return { value: map(|x| x * gain, g[index]) };
-extern "C" __global__ void __launch_bounds__(256, 2) encode_value(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_value_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.k);
     const compll::Stream shared_stream_0 = {uint32_t(s.seed), 0u, uint32_t(s.step), uint32_t(s.gradient_id), 0u, s.base};
     const compll::Permutation shared_permutation_0 = compll::permutation(shared_stream_0, uint64_t(s.n));
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const float size = compll::f64_to_f32(double(s.n));
     const float size_2 = compll::f64_to_f32(double(s.k));
     const float gain = size / size_2;
@@ -91,6 +88,20 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_value(
             }
         }
     }
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_finite(
+    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeSegment s = segments[tile.segment];
+    encode_finite_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_value(
+    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeSegment s = segments[tile.segment];
+    encode_value_tile(s, tile, nullptr);
 }
 
 // ---- encode_with_feedback ----
@@ -114,10 +125,8 @@ struct EncodeWithFeedbackSegment {
 };
 
 // gradient + residual
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_finite(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_finite_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     bool finite = compll::All().identity();
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
@@ -152,10 +161,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_finite
 
 // return { value: map(|x| x * gain, g[index]) };
 // return scatter(n, random.choose(n, len(p.value), shared = true), p.value);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_new_residual(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_new_residual_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.k);
     const compll::Stream shared_stream_0 = {uint32_t(s.seed), 0u, uint32_t(s.step), uint32_t(s.gradient_id), 0u, s.base};
     const compll::Permutation shared_permutation_0 = compll::permutation(shared_stream_0, uint64_t(s.n));
@@ -178,6 +185,20 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_new_re
     }
 }
 
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_finite(
+    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithFeedbackSegment s = segments[tile.segment];
+    encode_with_feedback_finite_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_new_residual(
+    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithFeedbackSegment s = segments[tile.segment];
+    encode_with_feedback_new_residual_tile(s, tile, nullptr);
+}
+
 // ---- decode_add ----
 
 struct DecodeAddSegment {
@@ -196,10 +217,8 @@ struct DecodeAddSegment {
 };
 
 // return scatter(n, random.choose(n, len(p.value), shared = true), p.value);
-extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
-    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeAddSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_add_new_sum_tile(
+    const DecodeAddSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.k);
     const compll::Stream shared_stream_0 = {uint32_t(s.seed), 0u, uint32_t(s.step), uint32_t(s.gradient_id), 0u, s.base};
     const compll::Permutation shared_permutation_0 = compll::permutation(shared_stream_0, uint64_t(s.n));
@@ -225,6 +244,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
     }
 }
 
+extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
+    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const DecodeAddSegment s = segments[tile.segment];
+    decode_add_new_sum_tile(s, tile, nullptr);
+}
+
 // ---- decode ----
 
 struct DecodeSegment {
@@ -242,10 +268,8 @@ struct DecodeSegment {
     unsigned* arrivals;
 };
 
-extern "C" __global__ void __launch_bounds__(256, 2) decode_out_out_base(
-    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_out_out_base_tile(
+    const DecodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); ++strip) {
         const index_t i = compll::position_of(tile, strip);
@@ -254,10 +278,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_out_out_base(
 }
 
 // return scatter(n, random.choose(n, len(p.value), shared = true), p.value);
-extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
-    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_out_tile(
+    const DecodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.k);
     const compll::Stream shared_stream_0 = {uint32_t(s.seed), 0u, uint32_t(s.step), uint32_t(s.gradient_id), 0u, s.base};
     const compll::Permutation shared_permutation_0 = compll::permutation(shared_stream_0, uint64_t(s.n));
@@ -279,4 +301,18 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
             }
         }
     }
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) decode_out_out_base(
+    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const DecodeSegment s = segments[tile.segment];
+    decode_out_out_base_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
+    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const DecodeSegment s = segments[tile.segment];
+    decode_out_tile(s, tile, nullptr);
 }

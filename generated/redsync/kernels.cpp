@@ -43,7 +43,7 @@ void encode_top(const EncodeSegment& segment, int threads) {
     uint8_t* const finite = segment.finite;
     float* const middle_sum = segment.middle_sum;
     float* const top = segment.top;
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const int64_t length = segment.n;
     compll::Fold<compll::And> finite_sink(length, compll::And{});
     compll::Fold<compll::Add<float>> middle_sum_sink(length, compll::Add<float>{});
@@ -92,7 +92,7 @@ void encode_low(const EncodeSegment& segment, [[maybe_unused]] int threads) {
     float* const low_2 = segment.low;
     float* const high_2 = segment.high;
     float* const threshold_2 = segment.threshold;
-    constexpr float low = 0.0f;
+    [[maybe_unused]] constexpr float low = 0.0f;
     constexpr float high = 1.0f;
     const float size = compll::f64_to_f32(double(segment.n));
     const bool some = size > low;
@@ -115,7 +115,7 @@ void encode_found(const EncodeSegment& segment, int threads) {
     const float* const middle_sum = segment.middle_sum;
     const float* const top = segment.top;
     uint32_t* const found = segment.found;
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const float size = compll::f64_to_f32(double(segment.n));
     const bool some = size > kept;
     const float middle_sum_2 = middle_sum[0];
@@ -220,7 +220,7 @@ void encode_high_3(const EncodeSegment& segment, [[maybe_unused]] int threads) {
     const float high_3 = t ? r : high_2;
     const float low_3 = t ? low_2 : r;
     const float size_2 = compll::f64_to_f32(double(segment.n));
-    constexpr float c_2 = 0.0f;
+    [[maybe_unused]] constexpr float c_2 = 0.0f;
     const bool some = size_2 > c_2;
     const float middle_sum_2 = middle_sum[0];
     const float mean = middle_sum_2 / size_2;
@@ -252,7 +252,7 @@ void encode_found_3(const EncodeSegment& segment, int threads) {
     const float* const old_high_2 = segment.old_high_2;
     const float* const top = segment.top;
     uint32_t* const found_4 = segment.found_4;
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const float size = compll::f64_to_f32(double(segment.n));
     const bool some = size > kept;
     const float middle_sum_2 = middle_sum[0];
@@ -311,7 +311,7 @@ void encode_chosen_index(const EncodeSegment& segment, int threads) {
     compll::wire_float* const payload_value = reinterpret_cast<compll::wire_float*>(segment.payload + segment.value_offset);
     uint32_t* const chosen_count = segment.chosen_count;
     uint32_t* const cut = segment.cut;
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const float threshold_4_2 = threshold_4[0];
     const int64_t length = segment.n;
     compll::Keep<float> chosen_index_sink(length, segment.limit, threads);
@@ -464,7 +464,7 @@ void encode_with_feedback_low(const EncodeWithFeedbackSegment& segment, [[maybe_
     float* const low_2 = segment.low;
     float* const high_2 = segment.high;
     float* const threshold_2 = segment.threshold;
-    constexpr float low = 0.0f;
+    [[maybe_unused]] constexpr float low = 0.0f;
     constexpr float high = 1.0f;
     const float size = compll::f64_to_f32(double(segment.n));
     const bool some = size > low;
@@ -488,7 +488,7 @@ void encode_with_feedback_found(const EncodeWithFeedbackSegment& segment, int th
     const float* const top = segment.top;
     uint32_t* const found = segment.found;
     const float size = compll::f64_to_f32(double(segment.n));
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     const bool some = size > c;
     const float middle_sum_2 = middle_sum[0];
     const float mean = middle_sum_2 / size;
@@ -590,7 +590,7 @@ void encode_with_feedback_high_3(const EncodeWithFeedbackSegment& segment, [[may
     const float high_3 = t ? r : high_2;
     const float low_3 = t ? low_2 : r;
     const float size_2 = compll::f64_to_f32(double(segment.n));
-    constexpr float c_2 = 0.0f;
+    [[maybe_unused]] constexpr float c_2 = 0.0f;
     const bool some = size_2 > c_2;
     const float middle_sum_2 = middle_sum[0];
     const float mean = middle_sum_2 / size_2;
@@ -623,7 +623,7 @@ void encode_with_feedback_found_3(const EncodeWithFeedbackSegment& segment, int 
     const float* const top = segment.top;
     uint32_t* const found_4 = segment.found_4;
     const float size = compll::f64_to_f32(double(segment.n));
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     const bool some = size > c;
     const float middle_sum_2 = middle_sum[0];
     const float mean = middle_sum_2 / size;

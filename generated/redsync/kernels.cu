@@ -7,6 +7,7 @@
 #include <compll/math.h>
 #include <compll/matrix.cuh>
 #include <compll/payload.cuh>
+#include <compll/phases.cuh>
 #include <compll/philox.h>
 #include <compll/rows.cuh>
 #include <compll/scalar.h>
@@ -63,12 +64,10 @@ struct EncodeSegment {
 // gradient
 // let middle = mean(abs(g));
 // let top = max(abs(g));
-extern "C" __global__ void __launch_bounds__(256, 2) encode_top(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_top_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     bool finite = compll::All().identity();
     float middle_sum = compll::Add<float>().identity();
     float top = compll::Maximum<float>().identity();
@@ -106,14 +105,12 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_top(
     if (threadIdx.x == 0) s.top[0] = top;
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_low(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_low_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (threadIdx.x > 0) return;
     {
         // let low = 0.0; | let high = 1.0; | let threshold = middle + 0.5 * (top - middle);
-        constexpr float low = 0.0f;
+        [[maybe_unused]] constexpr float low = 0.0f;
         constexpr float high = 1.0f;
         const float size = compll::f64_to_f32(double(s.n));
         const bool some = size > low;
@@ -132,12 +129,10 @@ extern "C" __global__ void __launch_bounds__(32) encode_low(
 }
 
 // let found = count(abs(g) > threshold);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_found(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_found_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const float size = compll::f64_to_f32(double(s.n));
     const bool some = size > kept;
     const float middle_sum = s.middle_sum[0];
@@ -177,10 +172,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_found(
     if (threadIdx.x == 0) s.found[0] = found;
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_high_2_start(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_high_2_start_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (threadIdx.x > 0) return;
     {
         const float high = s.high[0];
@@ -194,18 +187,14 @@ extern "C" __global__ void __launch_bounds__(32) encode_high_2_start(
     }
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_repeat_high_2_low_2_begin(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_repeat_high_2_low_2_begin_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (threadIdx.x > 0) return;
     s.repeat_high_2_low_2_active[0] = 1;
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_going(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_going_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (s.repeat_high_2_low_2_active[0] == 0) return;
     if (threadIdx.x > 0) return;
     {
@@ -220,19 +209,15 @@ extern "C" __global__ void __launch_bounds__(32) encode_going(
     }
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_repeat_high_2_low_2_test(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_repeat_high_2_low_2_test_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (s.repeat_high_2_low_2_active[0] == 0) return;
     if (threadIdx.x > 0) return;
     if (!(s.going[0] != 0)) s.repeat_high_2_low_2_active[0] = 0;
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_old_high_2(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_old_high_2_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (s.repeat_high_2_low_2_active[0] == 0) return;
     if (threadIdx.x > 0) return;
     {
@@ -256,7 +241,7 @@ extern "C" __global__ void __launch_bounds__(32) encode_old_high_2(
         const float high_3 = t ? r : high_2;
         const float low_3 = t ? low_2 : r;
         const float size_2 = compll::f64_to_f32(double(s.n));
-        constexpr float c_2 = 0.0f;
+        [[maybe_unused]] constexpr float c_2 = 0.0f;
         const bool some = size_2 > c_2;
         const float middle_sum = s.middle_sum[0];
         const float mean = middle_sum / size_2;
@@ -278,13 +263,11 @@ extern "C" __global__ void __launch_bounds__(32) encode_old_high_2(
 }
 
 // found = count(abs(g) > threshold);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_found_3(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_found_3_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (s.repeat_high_2_low_2_active[0] == 0) return;
     const index_t extent = index_t(s.n);
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const float size = compll::f64_to_f32(double(s.n));
     const bool some = size > kept;
     const float middle_sum = s.middle_sum[0];
@@ -336,12 +319,10 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_found_3(
 }
 
 // let chosen = filter(g, |x| abs(x) > threshold, at_most = limit);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_chosen_index(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_chosen_index_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const float threshold_4 = s.threshold_4[0];
     uint32_t chosen_index_matches = 0;
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
@@ -374,12 +355,10 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_chosen_index(
     if (threadIdx.x == 0) s.cut[0] = s.chosen_index_filter->cut;
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_chosen_index_write(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_chosen_index_write_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const auto emit = [&](index_t slot, index_t i) {
         const float g = s.gradient[i];
         const bool ok = compll::is_finite(g);
@@ -390,12 +369,45 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_chosen_index_write(
     compll::write_kept(*s.chosen_index_filter, s.chosen_index_mask, s.chosen_index_counts, tile, extent, emit);
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_store_chosen_count(
+__device__ __forceinline__ void encode_store_chosen_count_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
+    if (threadIdx.x > 0) return;
+    compll::store_count(s.payload, 0, s.chosen_count[0]);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_top(
     const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
     const compll::Tile tile = tiles[blockIdx.x];
     const EncodeSegment s = segments[tile.segment];
-    if (threadIdx.x > 0) return;
-    compll::store_count(s.payload, 0, s.chosen_count[0]);
+    encode_top_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_phases(
+    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tables,
+    compll::Barrier* barrier) {
+    const compll::Grid<EncodeSegment> grid = {segments, tables, nullptr, barrier};
+    grid.run<encode_low_tile>(0);
+    grid.meet();
+    grid.run<encode_found_tile>(1);
+    grid.meet();
+    grid.run<encode_high_2_start_tile>(0);
+    grid.run<encode_repeat_high_2_low_2_begin_tile>(0);
+    grid.meet();
+    for (unsigned turn = 0; turn < 10; ++turn) {
+        grid.run<encode_going_tile>(0);
+        grid.run<encode_repeat_high_2_low_2_test_tile>(0);
+        grid.meet();
+        if (!grid.any(0, [](const auto& s) { return s.repeat_high_2_low_2_active[0] != 0; })) break;
+        grid.run<encode_old_high_2_tile>(0);
+        grid.meet();
+        grid.run<encode_found_3_tile>(1);
+        grid.meet();
+    }
+    grid.run<encode_chosen_index_tile>(1);
+    grid.meet();
+    grid.run<encode_chosen_index_write_tile>(1);
+    grid.meet();
+    grid.run<encode_store_chosen_count_tile>(0);
 }
 
 // ---- encode_with_feedback ----
@@ -447,10 +459,8 @@ struct EncodeWithFeedbackSegment {
 // gradient + residual
 // let middle = mean(abs(g));
 // let top = max(abs(g));
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_top(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_top_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     bool finite = compll::All().identity();
     float middle_sum = compll::Add<float>().identity();
@@ -494,14 +504,12 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_top(
     if (threadIdx.x == 0) s.top[0] = top;
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_low(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_low_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (threadIdx.x > 0) return;
     {
         // let low = 0.0; | let high = 1.0; | let threshold = middle + 0.5 * (top - middle);
-        constexpr float low = 0.0f;
+        [[maybe_unused]] constexpr float low = 0.0f;
         constexpr float high = 1.0f;
         const float size = compll::f64_to_f32(double(s.n));
         const bool some = size > low;
@@ -520,13 +528,11 @@ extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_low(
 }
 
 // let found = count(abs(g) > threshold);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_found(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_found_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     const float size = compll::f64_to_f32(double(s.n));
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     const bool some = size > c;
     const float middle_sum = s.middle_sum[0];
     const float mean = middle_sum / size;
@@ -563,10 +569,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_found(
     if (threadIdx.x == 0) s.found[0] = found;
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_high_2_start(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_high_2_start_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (threadIdx.x > 0) return;
     {
         const float high = s.high[0];
@@ -580,18 +584,14 @@ extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_high_2_sta
     }
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_repeat_high_2_low_2_begin(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_repeat_high_2_low_2_begin_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (threadIdx.x > 0) return;
     s.repeat_high_2_low_2_active[0] = 1;
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_going(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_going_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (s.repeat_high_2_low_2_active[0] == 0) return;
     if (threadIdx.x > 0) return;
     {
@@ -606,19 +606,15 @@ extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_going(
     }
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_repeat_high_2_low_2_test(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_repeat_high_2_low_2_test_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (s.repeat_high_2_low_2_active[0] == 0) return;
     if (threadIdx.x > 0) return;
     if (!(s.going[0] != 0)) s.repeat_high_2_low_2_active[0] = 0;
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_old_high_2(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_old_high_2_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (s.repeat_high_2_low_2_active[0] == 0) return;
     if (threadIdx.x > 0) return;
     {
@@ -642,7 +638,7 @@ extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_old_high_2
         const float high_3 = t ? r : high_2;
         const float low_3 = t ? low_2 : r;
         const float size_2 = compll::f64_to_f32(double(s.n));
-        constexpr float c_2 = 0.0f;
+        [[maybe_unused]] constexpr float c_2 = 0.0f;
         const bool some = size_2 > c_2;
         const float middle_sum = s.middle_sum[0];
         const float mean = middle_sum / size_2;
@@ -664,14 +660,12 @@ extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_old_high_2
 }
 
 // found = count(abs(g) > threshold);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_found_3(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_found_3_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (s.repeat_high_2_low_2_active[0] == 0) return;
     const index_t extent = index_t(s.n);
     const float size = compll::f64_to_f32(double(s.n));
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     const bool some = size > c;
     const float middle_sum = s.middle_sum[0];
     const float mean = middle_sum / size;
@@ -720,10 +714,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_found_
 }
 
 // let chosen = filter(g, |x| abs(x) > threshold, at_most = limit);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_chosen_index(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_chosen_index_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     const float threshold_4 = s.threshold_4[0];
     uint32_t chosen_index_matches = 0;
@@ -755,10 +747,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_chosen
     if (threadIdx.x == 0) s.cut[0] = s.chosen_index_filter->cut;
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_chosen_index_write(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_chosen_index_write_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     const auto emit = [&](index_t slot, index_t i) {
         const float g = s.residual[i];
@@ -769,10 +759,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_chosen
 }
 
 // return scatter(n, p.index, p.value);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_new_residual(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_new_residual_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.chosen_count[0]);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         uint32_t chosen_index_ahead[compll::AHEAD];
@@ -798,12 +786,47 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_new_re
     }
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_store_chosen_count(
+__device__ __forceinline__ void encode_with_feedback_store_chosen_count_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
+    if (threadIdx.x > 0) return;
+    compll::store_count(s.payload, 0, s.chosen_count[0]);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_top(
     const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
     const compll::Tile tile = tiles[blockIdx.x];
     const EncodeWithFeedbackSegment s = segments[tile.segment];
-    if (threadIdx.x > 0) return;
-    compll::store_count(s.payload, 0, s.chosen_count[0]);
+    encode_with_feedback_top_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_phases(
+    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tables,
+    compll::Barrier* barrier) {
+    const compll::Grid<EncodeWithFeedbackSegment> grid = {segments, tables, nullptr, barrier};
+    grid.run<encode_with_feedback_low_tile>(0);
+    grid.meet();
+    grid.run<encode_with_feedback_found_tile>(1);
+    grid.meet();
+    grid.run<encode_with_feedback_high_2_start_tile>(0);
+    grid.run<encode_with_feedback_repeat_high_2_low_2_begin_tile>(0);
+    grid.meet();
+    for (unsigned turn = 0; turn < 10; ++turn) {
+        grid.run<encode_with_feedback_going_tile>(0);
+        grid.run<encode_with_feedback_repeat_high_2_low_2_test_tile>(0);
+        grid.meet();
+        if (!grid.any(0, [](const auto& s) { return s.repeat_high_2_low_2_active[0] != 0; })) break;
+        grid.run<encode_with_feedback_old_high_2_tile>(0);
+        grid.meet();
+        grid.run<encode_with_feedback_found_3_tile>(1);
+        grid.meet();
+    }
+    grid.run<encode_with_feedback_chosen_index_tile>(1);
+    grid.meet();
+    grid.run<encode_with_feedback_chosen_index_write_tile>(1);
+    grid.meet();
+    grid.run<encode_with_feedback_new_residual_tile>(2);
+    grid.meet();
+    grid.run<encode_with_feedback_store_chosen_count_tile>(0);
 }
 
 // ---- decode_add ----
@@ -826,19 +849,15 @@ struct DecodeAddSegment {
     unsigned* arrivals;
 };
 
-extern "C" __global__ void __launch_bounds__(32) decode_add_load_index_count(
-    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeAddSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_add_load_index_count_tile(
+    const DecodeAddSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (threadIdx.x > 0) return;
     s.index_count[0] = compll::load_count(s.payload, 0, index_t(s.limit));
 }
 
 // return scatter(n, p.index, p.value);
-extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
-    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeAddSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_add_new_sum_tile(
+    const DecodeAddSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.index_count[0]);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         uint32_t index_ahead[compll::AHEAD];
@@ -864,6 +883,20 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
     }
 }
 
+extern "C" __global__ void __launch_bounds__(32) decode_add_load_index_count(
+    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const DecodeAddSegment s = segments[tile.segment];
+    decode_add_load_index_count_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
+    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const DecodeAddSegment s = segments[tile.segment];
+    decode_add_new_sum_tile(s, tile, nullptr);
+}
+
 // ---- decode ----
 
 struct DecodeSegment {
@@ -884,18 +917,14 @@ struct DecodeSegment {
     unsigned* arrivals;
 };
 
-extern "C" __global__ void __launch_bounds__(32) decode_load_index_count(
-    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_load_index_count_tile(
+    const DecodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (threadIdx.x > 0) return;
     s.index_count[0] = compll::load_count(s.payload, 0, index_t(s.limit));
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) decode_out_out_base(
-    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_out_out_base_tile(
+    const DecodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); ++strip) {
         const index_t i = compll::position_of(tile, strip);
@@ -904,10 +933,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_out_out_base(
 }
 
 // return scatter(n, p.index, p.value);
-extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
-    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_out_tile(
+    const DecodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.index_count[0]);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         uint32_t index_ahead[compll::AHEAD];
@@ -929,4 +956,15 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
             }
         }
     }
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) decode_phases(
+    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tables,
+    compll::Barrier* barrier) {
+    const compll::Grid<DecodeSegment> grid = {segments, tables, nullptr, barrier};
+    grid.run<decode_load_index_count_tile>(0);
+    grid.meet();
+    grid.run<decode_out_out_base_tile>(1);
+    grid.meet();
+    grid.run<decode_out_tile>(2);
 }

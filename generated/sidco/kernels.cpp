@@ -33,7 +33,7 @@ void encode_t_sum(const EncodeSegment& segment, int threads) {
     const float* const gradient = segment.gradient;
     uint8_t* const finite = segment.finite;
     float* const t_sum = segment.t_sum;
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const int64_t length = segment.n;
     compll::Fold<compll::And> finite_sink(length, compll::And{});
     compll::Fold<compll::Add<float>> t_sum_sink(length, compll::Add<float>{});
@@ -75,7 +75,7 @@ void encode_total(const EncodeSegment& segment, int threads) {
     const float* const t_sum = segment.t_sum;
     uint32_t* const t_2_4 = segment.t_2;
     float* const total = segment.total;
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const float size = compll::f64_to_f32(double(segment.n));
     const bool some = size > kept;
     const float t_sum_2 = t_sum[0];
@@ -130,7 +130,7 @@ void encode_total_2(const EncodeSegment& segment, int threads) {
     const float* const total = segment.total;
     uint32_t* const t_4_4 = segment.t_4;
     float* const total_2_2 = segment.total_2;
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const float size = compll::f64_to_f32(double(segment.n));
     const bool some = size > kept;
     const float t_sum_2 = t_sum[0];
@@ -203,7 +203,7 @@ void encode_chosen_index(const EncodeSegment& segment, int threads) {
     compll::wire_float* const payload_value = reinterpret_cast<compll::wire_float*>(segment.payload + segment.value_offset);
     uint32_t* const chosen_count = segment.chosen_count;
     uint32_t* const cut = segment.cut;
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const float size = compll::f64_to_f32(double(segment.n));
     const bool some = size > kept;
     const float t_sum_2 = t_sum[0];
@@ -360,7 +360,7 @@ void encode_with_feedback_total(const EncodeWithFeedbackSegment& segment, int th
     uint32_t* const t_2_4 = segment.t_2;
     float* const total = segment.total;
     const float size = compll::f64_to_f32(double(segment.n));
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     const bool some = size > c;
     const float t_sum_2 = t_sum[0];
     const float mean = t_sum_2 / size;
@@ -413,7 +413,7 @@ void encode_with_feedback_total_2(const EncodeWithFeedbackSegment& segment, int 
     uint32_t* const t_4_4 = segment.t_4;
     float* const total_2_2 = segment.total_2;
     const float size = compll::f64_to_f32(double(segment.n));
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     const bool some = size > c;
     const float t_sum_2 = t_sum[0];
     const float mean = t_sum_2 / size;
@@ -484,7 +484,7 @@ void encode_with_feedback_chosen_index(const EncodeWithFeedbackSegment& segment,
     uint32_t* const chosen_count = segment.chosen_count;
     uint32_t* const cut = segment.cut;
     const float size = compll::f64_to_f32(double(segment.n));
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     const bool some = size > c;
     const float t_sum_2 = t_sum[0];
     const float mean = t_sum_2 / size;

@@ -7,6 +7,7 @@
 #include <compll/math.h>
 #include <compll/matrix.cuh>
 #include <compll/payload.cuh>
+#include <compll/phases.cuh>
 #include <compll/philox.h>
 #include <compll/rows.cuh>
 #include <compll/scalar.h>
@@ -53,12 +54,10 @@ struct EncodeSegment {
 
 // gradient
 // let first = -mean(abs(g)) * log(0.25);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_t_sum(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_t_sum_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     bool finite = compll::All().identity();
     float t_sum = compll::Add<float>().identity();
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
@@ -92,12 +91,10 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_t_sum(
 }
 
 // let threshold = next_stage(g, next_stage(g, first, q), q);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_total(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_total_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const float size = compll::f64_to_f32(double(s.n));
     const bool some = size > kept;
     const float t_sum = s.t_sum[0];
@@ -142,12 +139,10 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_total(
 }
 
 // let threshold = next_stage(g, next_stage(g, first, q), q);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_total_2(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_total_2_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const float size = compll::f64_to_f32(double(s.n));
     const bool some = size > kept;
     const float t_sum = s.t_sum[0];
@@ -206,12 +201,10 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_total_2(
 }
 
 // let chosen = filter(g, |x| abs(x) > threshold, at_most = limit);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_chosen_index(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_chosen_index_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const float size = compll::f64_to_f32(double(s.n));
     const bool some = size > kept;
     const float t_sum = s.t_sum[0];
@@ -274,12 +267,10 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_chosen_index(
     if (threadIdx.x == 0) s.cut[0] = s.chosen_index_filter->cut;
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_chosen_index_write(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_chosen_index_write_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const auto emit = [&](index_t slot, index_t i) {
         const float g = s.gradient[i];
         const bool ok = compll::is_finite(g);
@@ -290,12 +281,32 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_chosen_index_write(
     compll::write_kept(*s.chosen_index_filter, s.chosen_index_mask, s.chosen_index_counts, tile, extent, emit);
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_store_chosen_count(
+__device__ __forceinline__ void encode_store_chosen_count_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
+    if (threadIdx.x > 0) return;
+    compll::store_count(s.payload, 0, s.chosen_count[0]);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_t_sum(
     const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
     const compll::Tile tile = tiles[blockIdx.x];
     const EncodeSegment s = segments[tile.segment];
-    if (threadIdx.x > 0) return;
-    compll::store_count(s.payload, 0, s.chosen_count[0]);
+    encode_t_sum_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_phases(
+    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tables,
+    compll::Barrier* barrier) {
+    const compll::Grid<EncodeSegment> grid = {segments, tables, nullptr, barrier};
+    grid.run<encode_total_tile>(0);
+    grid.meet();
+    grid.run<encode_total_2_tile>(0);
+    grid.meet();
+    grid.run<encode_chosen_index_tile>(0);
+    grid.meet();
+    grid.run<encode_chosen_index_write_tile>(0);
+    grid.meet();
+    grid.run<encode_store_chosen_count_tile>(1);
 }
 
 // ---- encode_with_feedback ----
@@ -337,10 +348,8 @@ struct EncodeWithFeedbackSegment {
 
 // gradient + residual
 // let first = -mean(abs(g)) * log(0.25);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_t_sum(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_t_sum_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     bool finite = compll::All().identity();
     float t_sum = compll::Add<float>().identity();
@@ -380,13 +389,11 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_t_sum(
 }
 
 // let threshold = next_stage(g, next_stage(g, first, q), q);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_total(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_total_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     const float size = compll::f64_to_f32(double(s.n));
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     const bool some = size > c;
     const float t_sum = s.t_sum[0];
     const float mean = t_sum / size;
@@ -428,13 +435,11 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_total(
 }
 
 // let threshold = next_stage(g, next_stage(g, first, q), q);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_total_2(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_total_2_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     const float size = compll::f64_to_f32(double(s.n));
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     const bool some = size > c;
     const float t_sum = s.t_sum[0];
     const float mean = t_sum / size;
@@ -490,13 +495,11 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_total_
 }
 
 // let chosen = filter(g, |x| abs(x) > threshold, at_most = limit);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_chosen_index(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_chosen_index_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     const float size = compll::f64_to_f32(double(s.n));
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     const bool some = size > c;
     const float t_sum = s.t_sum[0];
     const float mean = t_sum / size;
@@ -556,10 +559,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_chosen
     if (threadIdx.x == 0) s.cut[0] = s.chosen_index_filter->cut;
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_chosen_index_write(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_chosen_index_write_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     const auto emit = [&](index_t slot, index_t i) {
         const float g = s.residual[i];
@@ -570,10 +571,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_chosen
 }
 
 // return scatter(n, p.index, p.value);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_new_residual(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_new_residual_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.chosen_count[0]);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         uint32_t chosen_index_ahead[compll::AHEAD];
@@ -599,12 +598,34 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_new_re
     }
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_store_chosen_count(
+__device__ __forceinline__ void encode_with_feedback_store_chosen_count_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
+    if (threadIdx.x > 0) return;
+    compll::store_count(s.payload, 0, s.chosen_count[0]);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_t_sum(
     const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
     const compll::Tile tile = tiles[blockIdx.x];
     const EncodeWithFeedbackSegment s = segments[tile.segment];
-    if (threadIdx.x > 0) return;
-    compll::store_count(s.payload, 0, s.chosen_count[0]);
+    encode_with_feedback_t_sum_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_phases(
+    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tables,
+    compll::Barrier* barrier) {
+    const compll::Grid<EncodeWithFeedbackSegment> grid = {segments, tables, nullptr, barrier};
+    grid.run<encode_with_feedback_total_tile>(0);
+    grid.meet();
+    grid.run<encode_with_feedback_total_2_tile>(0);
+    grid.meet();
+    grid.run<encode_with_feedback_chosen_index_tile>(0);
+    grid.meet();
+    grid.run<encode_with_feedback_chosen_index_write_tile>(0);
+    grid.meet();
+    grid.run<encode_with_feedback_new_residual_tile>(1);
+    grid.meet();
+    grid.run<encode_with_feedback_store_chosen_count_tile>(2);
 }
 
 // ---- decode_add ----
@@ -627,19 +648,15 @@ struct DecodeAddSegment {
     unsigned* arrivals;
 };
 
-extern "C" __global__ void __launch_bounds__(32) decode_add_load_index_count(
-    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeAddSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_add_load_index_count_tile(
+    const DecodeAddSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (threadIdx.x > 0) return;
     s.index_count[0] = compll::load_count(s.payload, 0, index_t(s.limit));
 }
 
 // return scatter(n, p.index, p.value);
-extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
-    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeAddSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_add_new_sum_tile(
+    const DecodeAddSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.index_count[0]);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         uint32_t index_ahead[compll::AHEAD];
@@ -665,6 +682,20 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
     }
 }
 
+extern "C" __global__ void __launch_bounds__(32) decode_add_load_index_count(
+    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const DecodeAddSegment s = segments[tile.segment];
+    decode_add_load_index_count_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
+    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const DecodeAddSegment s = segments[tile.segment];
+    decode_add_new_sum_tile(s, tile, nullptr);
+}
+
 // ---- decode ----
 
 struct DecodeSegment {
@@ -685,18 +716,14 @@ struct DecodeSegment {
     unsigned* arrivals;
 };
 
-extern "C" __global__ void __launch_bounds__(32) decode_load_index_count(
-    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_load_index_count_tile(
+    const DecodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (threadIdx.x > 0) return;
     s.index_count[0] = compll::load_count(s.payload, 0, index_t(s.limit));
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) decode_out_out_base(
-    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_out_out_base_tile(
+    const DecodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); ++strip) {
         const index_t i = compll::position_of(tile, strip);
@@ -705,10 +732,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_out_out_base(
 }
 
 // return scatter(n, p.index, p.value);
-extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
-    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_out_tile(
+    const DecodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.index_count[0]);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         uint32_t index_ahead[compll::AHEAD];
@@ -730,4 +755,15 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
             }
         }
     }
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) decode_phases(
+    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tables,
+    compll::Barrier* barrier) {
+    const compll::Grid<DecodeSegment> grid = {segments, tables, nullptr, barrier};
+    grid.run<decode_load_index_count_tile>(0);
+    grid.meet();
+    grid.run<decode_out_out_base_tile>(1);
+    grid.meet();
+    grid.run<decode_out_tile>(2);
 }

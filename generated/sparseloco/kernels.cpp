@@ -37,7 +37,7 @@ void encode_top_index(const EncodeSegment& segment, int threads) {
     uint8_t* const finite_rows = segment.finite_rows;
     uint32_t* const top_index = segment.top_index;
     float* const top_value = segment.top_value;
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const int64_t length = 4096;
     compll::for_rows(segment.ceil_numel_by_4096, length, threads, [&](int64_t row, int team) {
         compll::Fold<compll::And> finite_rows_sink(length, compll::And{});
@@ -178,7 +178,7 @@ void encode_upper(const EncodeSegment& segment, int threads) {
     float* const many = segment.many;
     float* const upper = segment.upper;
     const float size = compll::f64_to_f32(double(segment.k_size));
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     const bool some = size > c;
     constexpr float c_2 = 1.0f;
     const int64_t length = segment.k_size;
@@ -228,9 +228,9 @@ void encode_code_2(const EncodeSegment& segment, int threads) {
     const float* const top_value = segment.top_value;
     const float* const middle_sum = segment.middle_sum;
     uint8_t* const payload_code = segment.payload + segment.code_offset;
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     constexpr int32_t c_2 = 2;
-    constexpr int32_t c_3 = 0;
+    [[maybe_unused]] constexpr int32_t c_3 = 0;
     const float size = compll::f64_to_f32(double(segment.k_size));
     const bool some = size > c;
     constexpr float c_4 = 1.0f;
@@ -279,7 +279,7 @@ void encode_low(const EncodeSegment& segment, int threads) {
     compll::wire_float* const payload_high = reinterpret_cast<compll::wire_float*>(segment.payload + segment.high_offset);
     const int32_t k = segment.k;
     const float k_2 = float(k);
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     const int64_t length = segment.ceil_numel_by_4096;
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
@@ -507,7 +507,7 @@ void encode_with_feedback_upper(const EncodeWithFeedbackSegment& segment, int th
     float* const many = segment.many;
     float* const upper = segment.upper;
     const float size = compll::f64_to_f32(double(segment.k_size));
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     const bool some = size > c;
     constexpr float c_2 = 1.0f;
     const int64_t length = segment.k_size;
@@ -561,7 +561,7 @@ void encode_with_feedback_low(const EncodeWithFeedbackSegment& segment, int thre
     compll::wire_float* const payload_high = reinterpret_cast<compll::wire_float*>(segment.payload + segment.high_offset);
     const int32_t k = segment.k;
     const float k_2 = float(k);
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     const int64_t length = segment.ceil_numel_by_4096;
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
@@ -599,9 +599,9 @@ void encode_with_feedback_new_residual(const EncodeWithFeedbackSegment& segment,
     const float* const many = segment.many;
     const float* const upper = segment.upper;
     uint8_t* const payload_code = segment.payload + segment.code_offset;
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     constexpr int32_t c_2 = 2;
-    constexpr int32_t c_3 = 0;
+    [[maybe_unused]] constexpr int32_t c_3 = 0;
     const float size = compll::f64_to_f32(double(segment.k_size));
     const bool some = size > c;
     constexpr float c_4 = 1.0f;

@@ -7,6 +7,7 @@
 #include <compll/math.h>
 #include <compll/matrix.cuh>
 #include <compll/payload.cuh>
+#include <compll/phases.cuh>
 #include <compll/philox.h>
 #include <compll/rows.cuh>
 #include <compll/scalar.h>
@@ -48,15 +49,13 @@ struct EncodeSegment {
 
 // gradient
 // let top = topk(g, k, by = abs);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_top_index(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_top_index_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const compll::Rows rows = {index_t(s.ceil_numel_by_4096), index_t(int64_t(4096)), false};
     if (rows.rows == 0) return;
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     constexpr unsigned top_index_cached = 8192;
-    __shared__ uint32_t top_index_keys[top_index_cached];
+    uint32_t* const top_index_keys = reinterpret_cast<uint32_t*>(pool + 0);
     for (unsigned turn = 0; turn < rows.turns(); ++turn) {
         const bool inside = rows.row(tile, turn) < rows.rows;
         const index_t row = inside ? rows.row(tile, turn) : 0;
@@ -93,7 +92,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_top_index(
             __syncthreads();
             const auto key = [&](index_t column) {
                 if (column < top_index_cached) return top_index_keys[column];
-                constexpr float kept = 0.0f;
+                [[maybe_unused]] constexpr float kept = 0.0f;
                 const index_t i = row * rows.columns + column;
                 const float g = (i < s.numel ? s.gradient[i] : float(0));
                 const bool ok = compll::is_finite(g);
@@ -102,7 +101,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_top_index(
                 return compll::order_key(t);
             };
             const auto emit = [&](index_t slot, index_t column) {
-                constexpr float kept = 0.0f;
+                [[maybe_unused]] constexpr float kept = 0.0f;
                 const index_t i = row * rows.columns + column;
                 const float g = (i < s.numel ? s.gradient[i] : float(0));
                 const bool ok = compll::is_finite(g);
@@ -122,10 +121,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_top_index(
 }
 
 // gradient
-extern "C" __global__ void __launch_bounds__(256, 2) encode_finite(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_finite_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.ceil_numel_by_4096);
     bool finite = compll::All().identity();
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
@@ -153,10 +150,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_finite(
 
 // let middle = mean(size_of, axis = 1);
 // let lower = sum(size_of, axis = 1) - upper;
-extern "C" __global__ void __launch_bounds__(256, 2) encode_middle_sum(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_middle_sum_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const compll::Rows rows = {index_t(s.ceil_numel_by_4096), index_t(s.k_size), index_t(s.k_size) <= compll::CHUNK};
     if (rows.rows == 0) return;
     for (unsigned turn = 0; turn < rows.turns(); ++turn) {
@@ -193,14 +188,12 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_middle_sum(
 
 // let many = sum(large, axis = 1);
 // let upper = sum(size_of * large, axis = 1);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_upper(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_upper_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const compll::Rows rows = {index_t(s.ceil_numel_by_4096), index_t(s.k_size), index_t(s.k_size) <= compll::CHUNK};
     if (rows.rows == 0) return;
     const float size = compll::f64_to_f32(double(s.k_size));
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     const bool some = size > c;
     constexpr float c_2 = 1.0f;
     for (unsigned turn = 0; turn < rows.turns(); ++turn) {
@@ -248,14 +241,12 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_upper(
 }
 
 // return { low: low, high: high, index: top.index, code: u2(code) };
-extern "C" __global__ void __launch_bounds__(256, 2) encode_code_2(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_code_2_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.ceil_numel_by_4096) * index_t(s.k_size);
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     constexpr int32_t c_2 = 2;
-    constexpr int32_t c_3 = 0;
+    [[maybe_unused]] constexpr int32_t c_3 = 0;
     const float size = compll::f64_to_f32(double(s.k_size));
     const bool some = size > c;
     constexpr float c_4 = 1.0f;
@@ -295,14 +286,12 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_code_2(
 
 // let low = map(|s, c| c > 0.0 ? s / c : 0.0, lower, few);
 // let high = map(|s, c| c > 0.0 ? s / c : 0.0, upper, many);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_low(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_low_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.ceil_numel_by_4096);
     const int32_t k = s.k;
     const float k_2 = float(k);
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         float many_ahead[compll::AHEAD];
         float middle_sum_ahead[compll::AHEAD];
@@ -337,10 +326,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_low(
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_encode_index(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_encode_index_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     uint8_t* const section = s.payload + s.index_offset;
     const compll::Ascending shape = {uint64_t(s.ceil_numel_by_4096), uint64_t(s.k_size), uint64_t(int64_t(4096)), unsigned(s.index_low_bits), uint64_t(s.index_low_bytes), compll::row_bytes_of(uint64_t(s.k_size), uint64_t(int64_t(4096)), unsigned(s.index_low_bits))};
     const index_t extent = index_t(s.ceil_numel_by_4096) * index_t(s.k_size);
@@ -348,6 +335,31 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_encode_index(
         const index_t i = compll::position_of(tile, strip);
         if (i < extent) compll::encode_ascending(section, shape, i / index_t(shape.k), i % index_t(shape.k), s.top_index[i]);
     }
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_top_index(
+    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    __shared__ uint64_t pool[4096];
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeSegment s = segments[tile.segment];
+    encode_top_index_tile(s, tile, pool);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_phases(
+    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tables,
+    compll::Barrier* barrier) {
+    const compll::Grid<EncodeSegment> grid = {segments, tables, nullptr, barrier};
+    grid.run<encode_finite_tile>(0);
+    grid.meet();
+    grid.run<encode_middle_sum_tile>(1);
+    grid.meet();
+    grid.run<encode_upper_tile>(1);
+    grid.meet();
+    grid.run<encode_code_2_tile>(2);
+    grid.meet();
+    grid.run<encode_low_tile>(0);
+    grid.meet();
+    grid.run<encode_encode_index_tile>(2);
 }
 
 // ---- encode_with_feedback ----
@@ -386,14 +398,12 @@ struct EncodeWithFeedbackSegment {
 
 // gradient + residual
 // let top = topk(g, k, by = abs);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_top_index(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_top_index_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const compll::Rows rows = {index_t(s.ceil_numel_by_4096), index_t(int64_t(4096)), false};
     if (rows.rows == 0) return;
     constexpr unsigned top_index_cached = 8192;
-    __shared__ uint32_t top_index_keys[top_index_cached];
+    uint32_t* const top_index_keys = reinterpret_cast<uint32_t*>(pool + 0);
     for (unsigned turn = 0; turn < rows.turns(); ++turn) {
         const bool inside = rows.row(tile, turn) < rows.rows;
         const index_t row = inside ? rows.row(tile, turn) : 0;
@@ -459,10 +469,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_top_in
 }
 
 // gradient + residual
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_finite(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_finite_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.ceil_numel_by_4096);
     bool finite = compll::All().identity();
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
@@ -490,10 +498,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_finite
 
 // let middle = mean(size_of, axis = 1);
 // let lower = sum(size_of, axis = 1) - upper;
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_middle_sum(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_middle_sum_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const compll::Rows rows = {index_t(s.ceil_numel_by_4096), index_t(s.k_size), index_t(s.k_size) <= compll::CHUNK};
     if (rows.rows == 0) return;
     for (unsigned turn = 0; turn < rows.turns(); ++turn) {
@@ -530,14 +536,12 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_middle
 
 // let many = sum(large, axis = 1);
 // let upper = sum(size_of * large, axis = 1);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_upper(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_upper_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const compll::Rows rows = {index_t(s.ceil_numel_by_4096), index_t(s.k_size), index_t(s.k_size) <= compll::CHUNK};
     if (rows.rows == 0) return;
     const float size = compll::f64_to_f32(double(s.k_size));
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     const bool some = size > c;
     constexpr float c_2 = 1.0f;
     for (unsigned turn = 0; turn < rows.turns(); ++turn) {
@@ -586,14 +590,12 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_upper(
 
 // let low = map(|s, c| c > 0.0 ? s / c : 0.0, lower, few);
 // let high = map(|s, c| c > 0.0 ? s / c : 0.0, upper, many);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_low(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_low_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.ceil_numel_by_4096);
     const int32_t k = s.k;
     const float k_2 = float(k);
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         float many_ahead[compll::AHEAD];
         float middle_sum_ahead[compll::AHEAD];
@@ -630,14 +632,12 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_low(
 
 // return { low: low, high: high, index: top.index, code: u2(code) };
 // return scatter(4096, p.index, map(|q, a| q >= 2 ? -a : a, p.code, size_of));
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_new_residual(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_new_residual_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.ceil_numel_by_4096) * index_t(s.k_size);
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     constexpr int32_t c_2 = 2;
-    constexpr int32_t c_3 = 0;
+    [[maybe_unused]] constexpr int32_t c_3 = 0;
     const float size = compll::f64_to_f32(double(s.k_size));
     const bool some = size > c;
     constexpr float c_4 = 1.0f;
@@ -702,10 +702,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_new_re
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_encode_index(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_encode_index_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     uint8_t* const section = s.payload + s.index_offset;
     const compll::Ascending shape = {uint64_t(s.ceil_numel_by_4096), uint64_t(s.k_size), uint64_t(int64_t(4096)), unsigned(s.index_low_bits), uint64_t(s.index_low_bytes), compll::row_bytes_of(uint64_t(s.k_size), uint64_t(int64_t(4096)), unsigned(s.index_low_bits))};
     const index_t extent = index_t(s.ceil_numel_by_4096) * index_t(s.k_size);
@@ -713,6 +711,31 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_encode
         const index_t i = compll::position_of(tile, strip);
         if (i < extent) compll::encode_ascending(section, shape, i / index_t(shape.k), i % index_t(shape.k), s.top_index[i]);
     }
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_top_index(
+    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    __shared__ uint64_t pool[4096];
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithFeedbackSegment s = segments[tile.segment];
+    encode_with_feedback_top_index_tile(s, tile, pool);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_phases(
+    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tables,
+    compll::Barrier* barrier) {
+    const compll::Grid<EncodeWithFeedbackSegment> grid = {segments, tables, nullptr, barrier};
+    grid.run<encode_with_feedback_finite_tile>(0);
+    grid.meet();
+    grid.run<encode_with_feedback_middle_sum_tile>(1);
+    grid.meet();
+    grid.run<encode_with_feedback_upper_tile>(1);
+    grid.meet();
+    grid.run<encode_with_feedback_low_tile>(0);
+    grid.meet();
+    grid.run<encode_with_feedback_new_residual_tile>(2);
+    grid.meet();
+    grid.run<encode_with_feedback_encode_index_tile>(2);
 }
 
 // ---- decode_add ----
@@ -739,10 +762,8 @@ struct DecodeAddSegment {
     unsigned* arrivals;
 };
 
-extern "C" __global__ void __launch_bounds__(256, 2) decode_add_decode_index(
-    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeAddSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_add_decode_index_tile(
+    const DecodeAddSegment& s, const compll::Tile& tile, uint64_t* pool) {
     uint8_t* const section = s.payload + s.index_offset;
     const compll::Ascending shape = {uint64_t(s.ceil_numel_by_4096), uint64_t(s.k_size), uint64_t(int64_t(4096)), unsigned(s.index_low_bits), uint64_t(s.index_low_bytes), compll::row_bytes_of(uint64_t(s.k_size), uint64_t(int64_t(4096)), unsigned(s.index_low_bits))};
     const index_t row = tile.index;
@@ -753,10 +774,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_add_decode_index(
 }
 
 // return scatter(4096, p.index, map(|q, a| q >= 2 ? -a : a, p.code, size_of));
-extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
-    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeAddSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_add_new_sum_tile(
+    const DecodeAddSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.ceil_numel_by_4096) * index_t(s.k_size);
     constexpr uint32_t c = 2u;
     constexpr uint32_t c_2 = 1u;
@@ -793,6 +812,20 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
     }
 }
 
+extern "C" __global__ void __launch_bounds__(256, 2) decode_add_decode_index(
+    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const DecodeAddSegment s = segments[tile.segment];
+    decode_add_decode_index_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
+    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const DecodeAddSegment s = segments[tile.segment];
+    decode_add_new_sum_tile(s, tile, nullptr);
+}
+
 // ---- decode ----
 
 struct DecodeSegment {
@@ -817,10 +850,8 @@ struct DecodeSegment {
     unsigned* arrivals;
 };
 
-extern "C" __global__ void __launch_bounds__(256, 2) decode_decode_index(
-    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_decode_index_tile(
+    const DecodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     uint8_t* const section = s.payload + s.index_offset;
     const compll::Ascending shape = {uint64_t(s.ceil_numel_by_4096), uint64_t(s.k_size), uint64_t(int64_t(4096)), unsigned(s.index_low_bits), uint64_t(s.index_low_bytes), compll::row_bytes_of(uint64_t(s.k_size), uint64_t(int64_t(4096)), unsigned(s.index_low_bits))};
     const index_t row = tile.index;
@@ -830,10 +861,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_decode_index(
     if (row < shape.rows) compll::decode_ascending_row(section, shape, row, shape.k, emit);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) decode_out_out_base(
-    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_out_out_base_tile(
+    const DecodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.ceil_numel_by_4096) * index_t(int64_t(4096));
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); ++strip) {
         const index_t i = compll::position_of(tile, strip);
@@ -842,10 +871,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_out_out_base(
 }
 
 // return scatter(4096, p.index, map(|q, a| q >= 2 ? -a : a, p.code, size_of));
-extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
-    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_out_tile(
+    const DecodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.ceil_numel_by_4096) * index_t(s.k_size);
     constexpr uint32_t c = 2u;
     constexpr uint32_t c_2 = 1u;
@@ -878,4 +905,15 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
             }
         }
     }
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) decode_phases(
+    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tables,
+    compll::Barrier* barrier) {
+    const compll::Grid<DecodeSegment> grid = {segments, tables, nullptr, barrier};
+    grid.run<decode_decode_index_tile>(0);
+    grid.meet();
+    grid.run<decode_out_out_base_tile>(1);
+    grid.meet();
+    grid.run<decode_out_tile>(2);
 }

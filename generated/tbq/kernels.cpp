@@ -23,11 +23,11 @@ void encode_finite(const EncodeSegment& segment, int threads) {
     const float* const gradient = segment.gradient;
     uint8_t* const finite = segment.finite;
     uint8_t* const payload_code = segment.payload + 0;
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const float threshold = segment.threshold;
     constexpr int32_t c = 2;
     const float t_2 = compll::negate(threshold);
-    constexpr int32_t c_2 = 0;
+    [[maybe_unused]] constexpr int32_t c_2 = 0;
     constexpr int32_t c_3 = 1;
     const int64_t length = segment.n;
     compll::Fold<compll::And> finite_sink(length, compll::And{});
@@ -91,7 +91,7 @@ void encode_with_feedback_finite(const EncodeWithFeedbackSegment& segment, int t
     const float threshold = segment.threshold;
     constexpr int32_t c = 2;
     const float t_2 = compll::negate(threshold);
-    constexpr int32_t c_2 = 0;
+    [[maybe_unused]] constexpr int32_t c_2 = 0;
     constexpr int32_t c_3 = 1;
     constexpr float c_4 = 1.0f;
     const int64_t length = segment.n;
@@ -213,7 +213,7 @@ void encode_with_lazy_feedback_finite(const EncodeWithLazyFeedbackSegment& segme
     const float threshold = segment.threshold;
     constexpr int32_t c_2 = 2;
     const float t_2_2 = compll::negate(threshold);
-    constexpr int32_t c_2_2 = 0;
+    [[maybe_unused]] constexpr int32_t c_2_2 = 0;
     constexpr int32_t c_3 = 1;
     const int64_t length = segment.n;
     compll::Fold<compll::And> finite_sink(length, compll::And{});

@@ -7,6 +7,7 @@
 #include <compll/math.h>
 #include <compll/matrix.cuh>
 #include <compll/payload.cuh>
+#include <compll/phases.cuh>
 #include <compll/philox.h>
 #include <compll/rows.cuh>
 #include <compll/scalar.h>
@@ -35,16 +36,14 @@ struct EncodeSegment {
 
 // gradient
 // return { code: u2(map(|x| x >= threshold ? 2 : x <= -threshold ? 0 : 1, g)) };
-extern "C" __global__ void __launch_bounds__(256, 2) encode_finite(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_finite_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const float threshold = s.threshold;
     constexpr int32_t c = 2;
     const float t_2 = compll::negate(threshold);
-    constexpr int32_t c_2 = 0;
+    [[maybe_unused]] constexpr int32_t c_2 = 0;
     constexpr int32_t c_3 = 1;
     bool finite = compll::All().identity();
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
@@ -80,6 +79,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_finite(
     if (threadIdx.x == 0) s.finite[0] = uint8_t(finite);
 }
 
+extern "C" __global__ void __launch_bounds__(256, 2) encode_finite(
+    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeSegment s = segments[tile.segment];
+    encode_finite_tile(s, tile, nullptr);
+}
+
 // ---- encode_with_feedback ----
 
 struct EncodeWithFeedbackSegment {
@@ -102,15 +108,13 @@ struct EncodeWithFeedbackSegment {
 // gradient + residual
 // return { code: u2(map(|x| x >= threshold ? 2 : x <= -threshold ? 0 : 1, g)) };
 // sub decoded
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_finite(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_finite_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     const float threshold = s.threshold;
     constexpr int32_t c = 2;
     const float t_2 = compll::negate(threshold);
-    constexpr int32_t c_2 = 0;
+    [[maybe_unused]] constexpr int32_t c_2 = 0;
     constexpr int32_t c_3 = 1;
     constexpr float c_4 = 1.0f;
     bool finite = compll::All().identity();
@@ -156,6 +160,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_finite
     if (threadIdx.x == 0) s.finite[0] = uint8_t(finite);
 }
 
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_finite(
+    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithFeedbackSegment s = segments[tile.segment];
+    encode_with_feedback_finite_tile(s, tile, nullptr);
+}
+
 // ---- decode_add ----
 
 struct DecodeAddSegment {
@@ -173,10 +184,8 @@ struct DecodeAddSegment {
 };
 
 // add decoded
-extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
-    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeAddSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_add_new_sum_tile(
+    const DecodeAddSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     constexpr float c = 1.0f;
     const float threshold = s.threshold;
@@ -206,6 +215,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
     }
 }
 
+extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
+    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const DecodeAddSegment s = segments[tile.segment];
+    decode_add_new_sum_tile(s, tile, nullptr);
+}
+
 // ---- encode_with_lazy_feedback ----
 
 struct EncodeWithLazyFeedbackSegment {
@@ -228,16 +244,14 @@ struct EncodeWithLazyFeedbackSegment {
 
 // gradient + residual
 // return { code: u2(map(|x| x >= threshold ? 2 : x <= -threshold ? 0 : 1, g)) };
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_finite(
-    const EncodeWithLazyFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithLazyFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_lazy_feedback_finite_tile(
+    const EncodeWithLazyFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     constexpr float c = 1.0f;
     const float threshold = s.threshold;
     constexpr int32_t c_2 = 2;
     const float t_2_2 = compll::negate(threshold);
-    constexpr int32_t c_2_2 = 0;
+    [[maybe_unused]] constexpr int32_t c_2_2 = 0;
     constexpr int32_t c_3 = 1;
     bool finite = compll::All().identity();
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
@@ -285,6 +299,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_f
     if (threadIdx.x == 0) s.finite[0] = uint8_t(finite);
 }
 
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_finite(
+    const EncodeWithLazyFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithLazyFeedbackSegment s = segments[tile.segment];
+    encode_with_lazy_feedback_finite_tile(s, tile, nullptr);
+}
+
 // ---- lazy_residual ----
 
 struct LazyResidualSegment {
@@ -304,10 +325,8 @@ struct LazyResidualSegment {
 };
 
 // sub decoded
-extern "C" __global__ void __launch_bounds__(256, 2) lazy_residual_residual(
-    const LazyResidualSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const LazyResidualSegment s = segments[tile.segment];
+__device__ __forceinline__ void lazy_residual_residual_tile(
+    const LazyResidualSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     constexpr float c = 1.0f;
     const float threshold = s.threshold;
@@ -337,6 +356,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) lazy_residual_residual(
     }
 }
 
+extern "C" __global__ void __launch_bounds__(256, 2) lazy_residual_residual(
+    const LazyResidualSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const LazyResidualSegment s = segments[tile.segment];
+    lazy_residual_residual_tile(s, tile, nullptr);
+}
+
 // ---- decode ----
 
 struct DecodeSegment {
@@ -354,10 +380,8 @@ struct DecodeSegment {
 };
 
 // return map(|q| (f32(q) - 1.0) * threshold, p.code);
-extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
-    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_out_tile(
+    const DecodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     constexpr float c = 1.0f;
     const float threshold = s.threshold;
@@ -381,4 +405,11 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
             }
         }
     }
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
+    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const DecodeSegment s = segments[tile.segment];
+    decode_out_tile(s, tile, nullptr);
 }

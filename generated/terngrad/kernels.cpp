@@ -27,7 +27,7 @@ void encode_top(const EncodeSegment& segment, int threads) {
     double* const t_mean = segment.t_mean;
     double* const t_m2 = segment.t_m2;
     float* const top = segment.top;
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const int64_t length = segment.n;
     compll::Fold<compll::And> finite_sink(length, compll::And{});
     compll::Fold<compll::Moments> t_mean_sink(length, compll::Moments{});
@@ -79,7 +79,7 @@ void encode_scale(const EncodeSegment& segment, [[maybe_unused]] int threads) {
     compll::wire_float* const payload_scale = reinterpret_cast<compll::wire_float*>(segment.payload + 0);
     constexpr float c = 2.5f;
     const double size = double(segment.n);
-    constexpr double c_2 = 0.0;
+    [[maybe_unused]] constexpr double c_2 = 0.0;
     const bool some = size > c_2;
     const double t_m2_2 = t_m2[0];
     const double mean = t_m2_2 / size;
@@ -87,7 +87,7 @@ void encode_scale(const EncodeSegment& segment, [[maybe_unused]] int threads) {
     const double std_ = compll::square_root(mean_2);
     const float t = compll::f64_to_f32(std_);
     const float bound = c * t;
-    constexpr float c_3 = 0.0f;
+    [[maybe_unused]] constexpr float c_3 = 0.0f;
     const bool t_2 = bound > c_3;
     const float top_2 = top[0];
     const float t_2_2 = compll::minimum(bound, top_2);
@@ -102,10 +102,10 @@ void encode_code_2(const EncodeSegment& segment, int threads) {
     const double* const t_m2 = segment.t_m2;
     const float* const top = segment.top;
     uint8_t* const payload_code = segment.payload + 4;
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     constexpr float c = 2.5f;
     const double size = double(segment.n);
-    constexpr double c_2 = 0.0;
+    [[maybe_unused]] constexpr double c_2 = 0.0;
     const bool some = size > c_2;
     const double t_m2_2 = t_m2[0];
     const double mean = t_m2_2 / size;
@@ -118,7 +118,7 @@ void encode_code_2(const EncodeSegment& segment, int threads) {
     const float t_2_2 = compll::minimum(bound, top_2);
     const float scale = t_3 ? t_2_2 : top_2;
     constexpr int32_t c_2_2 = 2;
-    constexpr int32_t c_4 = 0;
+    [[maybe_unused]] constexpr int32_t c_4 = 0;
     constexpr int32_t c_5 = 1;
     const int64_t length = segment.n;
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
@@ -240,7 +240,7 @@ void encode_with_feedback_scale(const EncodeWithFeedbackSegment& segment, [[mayb
     compll::wire_float* const payload_scale = reinterpret_cast<compll::wire_float*>(segment.payload + 0);
     constexpr float c = 2.5f;
     const double size = double(segment.n);
-    constexpr double c_2 = 0.0;
+    [[maybe_unused]] constexpr double c_2 = 0.0;
     const bool some = size > c_2;
     const double t_m2_2 = t_m2[0];
     const double mean = t_m2_2 / size;
@@ -248,7 +248,7 @@ void encode_with_feedback_scale(const EncodeWithFeedbackSegment& segment, [[mayb
     const double std_ = compll::square_root(mean_2);
     const float t = compll::f64_to_f32(std_);
     const float bound = c * t;
-    constexpr float c_3 = 0.0f;
+    [[maybe_unused]] constexpr float c_3 = 0.0f;
     const bool t_2 = bound > c_3;
     const float top_2 = top[0];
     const float t_2_2 = compll::minimum(bound, top_2);
@@ -264,10 +264,10 @@ void encode_with_feedback_code_2(const EncodeWithFeedbackSegment& segment, int t
     const double* const t_m2 = segment.t_m2;
     const float* const top = segment.top;
     uint8_t* const payload_code = segment.payload + 4;
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     constexpr float c_2 = 2.5f;
     const double size = double(segment.n);
-    constexpr double c_3 = 0.0;
+    [[maybe_unused]] constexpr double c_3 = 0.0;
     const bool some = size > c_3;
     const double t_m2_2 = t_m2[0];
     const double mean = t_m2_2 / size;
@@ -280,7 +280,7 @@ void encode_with_feedback_code_2(const EncodeWithFeedbackSegment& segment, int t
     const float t_2_2 = compll::minimum(bound, top_2);
     const float scale = t_3 ? t_2_2 : top_2;
     constexpr int32_t c_2_2 = 2;
-    constexpr int32_t c_4 = 0;
+    [[maybe_unused]] constexpr int32_t c_4 = 0;
     constexpr int32_t c_5 = 1;
     constexpr float c_6 = 1.0f;
     const int64_t length = segment.n;
@@ -470,7 +470,7 @@ void encode_with_lazy_feedback_scale(const EncodeWithLazyFeedbackSegment& segmen
     compll::wire_float* const payload_scale = reinterpret_cast<compll::wire_float*>(segment.payload + 0);
     constexpr float c = 2.5f;
     const double size = double(segment.n);
-    constexpr double c_2 = 0.0;
+    [[maybe_unused]] constexpr double c_2 = 0.0;
     const bool some = size > c_2;
     const double t_m2_2 = t_m2[0];
     const double mean = t_m2_2 / size;
@@ -478,7 +478,7 @@ void encode_with_lazy_feedback_scale(const EncodeWithLazyFeedbackSegment& segmen
     const double std_ = compll::square_root(mean_2);
     const float t = compll::f64_to_f32(std_);
     const float bound = c * t;
-    constexpr float c_3 = 0.0f;
+    [[maybe_unused]] constexpr float c_3 = 0.0f;
     const bool t_2 = bound > c_3;
     const float top_2 = top[0];
     const float t_2_2 = compll::minimum(bound, top_2);
@@ -493,10 +493,10 @@ void encode_with_lazy_feedback_code_2(const EncodeWithLazyFeedbackSegment& segme
     const double* const t_m2 = segment.t_m2;
     const float* const top = segment.top;
     uint8_t* const payload_code = segment.payload + 4;
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     constexpr float c_2 = 2.5f;
     const double size = double(segment.n);
-    constexpr double c_3 = 0.0;
+    [[maybe_unused]] constexpr double c_3 = 0.0;
     const bool some = size > c_3;
     const double t_m2_2 = t_m2[0];
     const double mean = t_m2_2 / size;
@@ -509,7 +509,7 @@ void encode_with_lazy_feedback_code_2(const EncodeWithLazyFeedbackSegment& segme
     const float t_2_2 = compll::minimum(bound, top_2);
     const float scale = t_3 ? t_2_2 : top_2;
     constexpr int32_t c_2_2 = 2;
-    constexpr int32_t c_4 = 0;
+    [[maybe_unused]] constexpr int32_t c_4 = 0;
     constexpr int32_t c_5 = 1;
     const int64_t length = segment.n;
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {

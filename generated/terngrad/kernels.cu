@@ -7,6 +7,7 @@
 #include <compll/math.h>
 #include <compll/matrix.cuh>
 #include <compll/payload.cuh>
+#include <compll/phases.cuh>
 #include <compll/philox.h>
 #include <compll/rows.cuh>
 #include <compll/scalar.h>
@@ -40,12 +41,10 @@ struct EncodeSegment {
 // gradient
 // let bound = clip * std(g);
 // let top = max(map(abs, g));
-extern "C" __global__ void __launch_bounds__(256, 2) encode_top(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_top_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     bool finite = compll::All().identity();
     compll::MomentsState t_mean = compll::Moments().identity();
     float top = compll::Maximum<float>().identity();
@@ -84,16 +83,14 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_top(
     if (threadIdx.x == 0) s.top[0] = top;
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_scale(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_scale_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (threadIdx.x > 0) return;
     {
         // let scale = bound > 0 ? min(bound, top) : top;
         constexpr float c = 2.5f;
         const double size = double(s.n);
-        constexpr double c_2 = 0.0;
+        [[maybe_unused]] constexpr double c_2 = 0.0;
         const bool some = size > c_2;
         const double t_m2 = s.t_m2[0];
         const double mean = t_m2 / size;
@@ -101,7 +98,7 @@ extern "C" __global__ void __launch_bounds__(32) encode_scale(
         const double std_ = compll::square_root(mean_2);
         const float t = compll::f64_to_f32(std_);
         const float bound = c * t;
-        constexpr float c_3 = 0.0f;
+        [[maybe_unused]] constexpr float c_3 = 0.0f;
         const bool t_2 = bound > c_3;
         const float top = s.top[0];
         const float t_2_2 = compll::minimum(bound, top);
@@ -111,16 +108,14 @@ extern "C" __global__ void __launch_bounds__(32) encode_scale(
 }
 
 // return { scale: scale, code: u2(code) };
-extern "C" __global__ void __launch_bounds__(256, 2) encode_code_2(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_code_2_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     const compll::Stream stream_0 = {uint32_t(s.seed), uint32_t(s.owner), uint32_t(s.step), uint32_t(s.gradient_id), 0u, s.base};
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     constexpr float c = 2.5f;
     const double size = double(s.n);
-    constexpr double c_2 = 0.0;
+    [[maybe_unused]] constexpr double c_2 = 0.0;
     const bool some = size > c_2;
     const double t_m2 = s.t_m2[0];
     const double mean = t_m2 / size;
@@ -133,7 +128,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_code_2(
     const float t_2_2 = compll::minimum(bound, top);
     const float scale = t_3 ? t_2_2 : top;
     constexpr int32_t c_2_2 = 2;
-    constexpr int32_t c_4 = 0;
+    [[maybe_unused]] constexpr int32_t c_4 = 0;
     constexpr int32_t c_5 = 1;
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         float gradient_ahead[compll::AHEAD];
@@ -171,6 +166,27 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_code_2(
     }
 }
 
+extern "C" __global__ void __launch_bounds__(256, 2) encode_top(
+    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeSegment s = segments[tile.segment];
+    encode_top_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(32) encode_scale(
+    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeSegment s = segments[tile.segment];
+    encode_scale_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_code_2(
+    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeSegment s = segments[tile.segment];
+    encode_code_2_tile(s, tile, nullptr);
+}
+
 // ---- encode_with_feedback ----
 
 struct EncodeWithFeedbackSegment {
@@ -197,10 +213,8 @@ struct EncodeWithFeedbackSegment {
 // gradient + residual
 // let bound = clip * std(g);
 // let top = max(map(abs, g));
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_top(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_top_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     bool finite = compll::All().identity();
     compll::MomentsState t_mean = compll::Moments().identity();
@@ -244,16 +258,14 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_top(
     if (threadIdx.x == 0) s.top[0] = top;
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_scale(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_scale_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (threadIdx.x > 0) return;
     {
         // let scale = bound > 0 ? min(bound, top) : top;
         constexpr float c = 2.5f;
         const double size = double(s.n);
-        constexpr double c_2 = 0.0;
+        [[maybe_unused]] constexpr double c_2 = 0.0;
         const bool some = size > c_2;
         const double t_m2 = s.t_m2[0];
         const double mean = t_m2 / size;
@@ -261,7 +273,7 @@ extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_scale(
         const double std_ = compll::square_root(mean_2);
         const float t = compll::f64_to_f32(std_);
         const float bound = c * t;
-        constexpr float c_3 = 0.0f;
+        [[maybe_unused]] constexpr float c_3 = 0.0f;
         const bool t_2 = bound > c_3;
         const float top = s.top[0];
         const float t_2_2 = compll::minimum(bound, top);
@@ -272,16 +284,14 @@ extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_scale(
 
 // return { scale: scale, code: u2(code) };
 // sub decoded
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_code_2(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_code_2_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     const compll::Stream stream_0 = {uint32_t(s.seed), uint32_t(s.owner), uint32_t(s.step), uint32_t(s.gradient_id), 0u, s.base};
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     constexpr float c_2 = 2.5f;
     const double size = double(s.n);
-    constexpr double c_3 = 0.0;
+    [[maybe_unused]] constexpr double c_3 = 0.0;
     const bool some = size > c_3;
     const double t_m2 = s.t_m2[0];
     const double mean = t_m2 / size;
@@ -294,7 +304,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_code_2
     const float t_2_2 = compll::minimum(bound, top);
     const float scale = t_3 ? t_2_2 : top;
     constexpr int32_t c_2_2 = 2;
-    constexpr int32_t c_4 = 0;
+    [[maybe_unused]] constexpr int32_t c_4 = 0;
     constexpr int32_t c_5 = 1;
     constexpr float c_6 = 1.0f;
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
@@ -342,6 +352,27 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_code_2
     }
 }
 
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_top(
+    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithFeedbackSegment s = segments[tile.segment];
+    encode_with_feedback_top_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_scale(
+    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithFeedbackSegment s = segments[tile.segment];
+    encode_with_feedback_scale_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_code_2(
+    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithFeedbackSegment s = segments[tile.segment];
+    encode_with_feedback_code_2_tile(s, tile, nullptr);
+}
+
 // ---- decode_add ----
 
 struct DecodeAddSegment {
@@ -358,10 +389,8 @@ struct DecodeAddSegment {
 };
 
 // add decoded
-extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
-    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeAddSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_add_new_sum_tile(
+    const DecodeAddSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     constexpr float c = 1.0f;
     const float scale = reinterpret_cast<float*>((s.payload + int64_t(0)))[0];
@@ -391,6 +420,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
     }
 }
 
+extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
+    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const DecodeAddSegment s = segments[tile.segment];
+    decode_add_new_sum_tile(s, tile, nullptr);
+}
+
 // ---- encode_with_lazy_feedback ----
 
 struct EncodeWithLazyFeedbackSegment {
@@ -418,10 +454,8 @@ struct EncodeWithLazyFeedbackSegment {
 // gradient + residual
 // let bound = clip * std(g);
 // let top = max(map(abs, g));
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_top(
-    const EncodeWithLazyFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithLazyFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_lazy_feedback_top_tile(
+    const EncodeWithLazyFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     constexpr float c = 1.0f;
     const float scale = reinterpret_cast<float*>((s.previous + int64_t(0)))[0];
@@ -475,16 +509,14 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_t
     if (threadIdx.x == 0) s.top[0] = top;
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_with_lazy_feedback_scale(
-    const EncodeWithLazyFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithLazyFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_lazy_feedback_scale_tile(
+    const EncodeWithLazyFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (threadIdx.x > 0) return;
     {
         // let scale = bound > 0 ? min(bound, top) : top;
         constexpr float c = 2.5f;
         const double size = double(s.n);
-        constexpr double c_2 = 0.0;
+        [[maybe_unused]] constexpr double c_2 = 0.0;
         const bool some = size > c_2;
         const double t_m2 = s.t_m2[0];
         const double mean = t_m2 / size;
@@ -492,7 +524,7 @@ extern "C" __global__ void __launch_bounds__(32) encode_with_lazy_feedback_scale
         const double std_ = compll::square_root(mean_2);
         const float t = compll::f64_to_f32(std_);
         const float bound = c * t;
-        constexpr float c_3 = 0.0f;
+        [[maybe_unused]] constexpr float c_3 = 0.0f;
         const bool t_2 = bound > c_3;
         const float top = s.top[0];
         const float t_2_2 = compll::minimum(bound, top);
@@ -502,16 +534,14 @@ extern "C" __global__ void __launch_bounds__(32) encode_with_lazy_feedback_scale
 }
 
 // return { scale: scale, code: u2(code) };
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_code_2(
-    const EncodeWithLazyFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithLazyFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_lazy_feedback_code_2_tile(
+    const EncodeWithLazyFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     const compll::Stream stream_0 = {uint32_t(s.seed), uint32_t(s.owner), uint32_t(s.step), uint32_t(s.gradient_id), 0u, s.base};
-    constexpr float c = 0.0f;
+    [[maybe_unused]] constexpr float c = 0.0f;
     constexpr float c_2 = 2.5f;
     const double size = double(s.n);
-    constexpr double c_3 = 0.0;
+    [[maybe_unused]] constexpr double c_3 = 0.0;
     const bool some = size > c_3;
     const double t_m2 = s.t_m2[0];
     const double mean = t_m2 / size;
@@ -524,7 +554,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_c
     const float t_2_2 = compll::minimum(bound, top);
     const float scale = t_3 ? t_2_2 : top;
     constexpr int32_t c_2_2 = 2;
-    constexpr int32_t c_4 = 0;
+    [[maybe_unused]] constexpr int32_t c_4 = 0;
     constexpr int32_t c_5 = 1;
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         float g_ahead[compll::AHEAD];
@@ -560,6 +590,27 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_c
     }
 }
 
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_top(
+    const EncodeWithLazyFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithLazyFeedbackSegment s = segments[tile.segment];
+    encode_with_lazy_feedback_top_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(32) encode_with_lazy_feedback_scale(
+    const EncodeWithLazyFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithLazyFeedbackSegment s = segments[tile.segment];
+    encode_with_lazy_feedback_scale_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_lazy_feedback_code_2(
+    const EncodeWithLazyFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithLazyFeedbackSegment s = segments[tile.segment];
+    encode_with_lazy_feedback_code_2_tile(s, tile, nullptr);
+}
+
 // ---- lazy_residual ----
 
 struct LazyResidualSegment {
@@ -578,10 +629,8 @@ struct LazyResidualSegment {
 };
 
 // sub decoded
-extern "C" __global__ void __launch_bounds__(256, 2) lazy_residual_residual(
-    const LazyResidualSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const LazyResidualSegment s = segments[tile.segment];
+__device__ __forceinline__ void lazy_residual_residual_tile(
+    const LazyResidualSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     constexpr float c = 1.0f;
     const float scale = reinterpret_cast<float*>((s.previous + int64_t(0)))[0];
@@ -611,6 +660,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) lazy_residual_residual(
     }
 }
 
+extern "C" __global__ void __launch_bounds__(256, 2) lazy_residual_residual(
+    const LazyResidualSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const LazyResidualSegment s = segments[tile.segment];
+    lazy_residual_residual_tile(s, tile, nullptr);
+}
+
 // ---- decode ----
 
 struct DecodeSegment {
@@ -627,10 +683,8 @@ struct DecodeSegment {
 };
 
 // return map(|q| (f32(q) - 1.0) * p.scale, p.code);
-extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
-    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_out_tile(
+    const DecodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     constexpr float c = 1.0f;
     const float scale = reinterpret_cast<float*>((s.payload + int64_t(0)))[0];
@@ -654,4 +708,11 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
             }
         }
     }
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
+    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const DecodeSegment s = segments[tile.segment];
+    decode_out_tile(s, tile, nullptr);
 }

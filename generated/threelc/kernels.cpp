@@ -33,7 +33,7 @@ void encode_t(const EncodeSegment& segment, int threads) {
     const float* const gradient = segment.gradient;
     uint8_t* const finite = segment.finite;
     float* const t_2 = segment.t;
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const int64_t length = segment.n;
     compll::Fold<compll::And> finite_sink(length, compll::And{});
     compll::Fold<compll::Max<float>> t_sink(length, compll::Max<float>{});
@@ -103,12 +103,12 @@ void encode_start(const EncodeSegment& segment, int threads) {
     const float sparsity = segment.sparsity;
     const float t_2 = t[0];
     const float scale = sparsity * t_2;
-    constexpr float c_2 = 0.0f;
+    [[maybe_unused]] constexpr float c_2 = 0.0f;
     const bool t_2_2 = scale > c_2;
     const uint32_t extent = compll::to_unsigned(double(segment.n), 4294967295u);
     constexpr float c_2_2 = 1.0f;
     constexpr uint32_t c_3 = 1u;
-    constexpr uint32_t c_4 = 0u;
+    [[maybe_unused]] constexpr uint32_t c_4 = 0u;
     constexpr uint32_t c_5 = 3u;
     constexpr uint32_t c_4_2 = 2u;
     constexpr uint32_t c_8 = 4u;
@@ -223,7 +223,7 @@ void encode_order(const EncodeSegment& segment, int threads) {
     constexpr uint32_t c_2_2 = 1u;
     const uint32_t size = compll::to_unsigned(double(segment.m), 4294967295u);
     constexpr int32_t c_3 = 1;
-    constexpr int32_t c_2_3 = 0;
+    [[maybe_unused]] constexpr int32_t c_2_3 = 0;
     const int64_t length = segment.m;
     compll::Scan<compll::Add<int32_t>, false> order_sink(length, compll::Add<int32_t>{});
     compll::for_ranges(threads, length, [=, &order_sink]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
@@ -491,12 +491,12 @@ void encode_with_feedback_start(const EncodeWithFeedbackSegment& segment, int th
     const float sparsity = segment.sparsity;
     const float t_2 = t[0];
     const float scale = sparsity * t_2;
-    constexpr float c_2 = 0.0f;
+    [[maybe_unused]] constexpr float c_2 = 0.0f;
     const bool t_2_2 = scale > c_2;
     const uint32_t extent = compll::to_unsigned(double(segment.n), 4294967295u);
     constexpr float c_2_2 = 1.0f;
     constexpr uint32_t c_3 = 1u;
-    constexpr uint32_t c_4 = 0u;
+    [[maybe_unused]] constexpr uint32_t c_4 = 0u;
     constexpr uint32_t c_5 = 3u;
     constexpr uint32_t c_4_2 = 2u;
     constexpr uint32_t c_8 = 4u;
@@ -621,7 +621,7 @@ void encode_with_feedback_order(const EncodeWithFeedbackSegment& segment, int th
     constexpr uint32_t c_2_2 = 1u;
     const uint32_t size = compll::to_unsigned(double(segment.m), 4294967295u);
     constexpr int32_t c_3 = 1;
-    constexpr int32_t c_2_3 = 0;
+    [[maybe_unused]] constexpr int32_t c_2_3 = 0;
     const int64_t length = segment.m;
     compll::Scan<compll::Add<int32_t>, false> order_sink(length, compll::Add<int32_t>{});
     compll::for_ranges(threads, length, [=, &order_sink]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
@@ -801,7 +801,7 @@ void encode_with_feedback_t_2(const EncodeWithFeedbackSegment& segment, int thre
     constexpr uint32_t c_2_2 = 1u;
     constexpr uint32_t c_3 = 241u;
     constexpr uint32_t c_4 = 242u;
-    constexpr int32_t c_2_3 = 0;
+    [[maybe_unused]] constexpr int32_t c_2_3 = 0;
     constexpr int32_t c_3_2 = 121;
     const int64_t length = sent_count_2;
     compll::zero(t_2_5, 0, segment.m, threads);
@@ -855,7 +855,7 @@ void encode_with_feedback_new_residual(const EncodeWithFeedbackSegment& segment,
     constexpr uint32_t c = 5u;
     constexpr int32_t c_2 = 121;
     const uint32_t extent = compll::to_unsigned(double(segment.m), 4294967295u);
-    constexpr uint32_t c_3 = 0u;
+    [[maybe_unused]] constexpr uint32_t c_3 = 0u;
     constexpr int32_t c_3_2 = 81;
     constexpr uint32_t c_5 = 1u;
     constexpr int32_t c_6 = 27;
@@ -1001,7 +1001,7 @@ void decode_add_t(const DecodeAddSegment& segment, int threads) {
     const int64_t code_count_2 = std::min<int64_t>(code_count[0], segment.limit);
     int32_t* const t_3 = segment.t;
     constexpr uint32_t c = 242u;
-    constexpr int32_t c_2 = 0;
+    [[maybe_unused]] constexpr int32_t c_2 = 0;
     constexpr int32_t c_3 = 121;
     const int64_t length = code_count_2;
     compll::zero(t_3, 0, segment.m, threads);
@@ -1042,7 +1042,7 @@ void decode_add_new_sum(const DecodeAddSegment& segment, int threads) {
     constexpr uint32_t c = 5u;
     constexpr int32_t c_2 = 121;
     const uint32_t extent = compll::to_unsigned(double(segment.m), 4294967295u);
-    constexpr uint32_t c_3 = 0u;
+    [[maybe_unused]] constexpr uint32_t c_3 = 0u;
     constexpr int32_t c_3_2 = 81;
     constexpr uint32_t c_5 = 1u;
     constexpr int32_t c_6 = 27;
@@ -1174,7 +1174,7 @@ void decode_t(const DecodeSegment& segment, int threads) {
     const int64_t code_count_2 = std::min<int64_t>(code_count[0], segment.limit);
     int32_t* const t_3 = segment.t;
     constexpr uint32_t c = 242u;
-    constexpr int32_t c_2 = 0;
+    [[maybe_unused]] constexpr int32_t c_2 = 0;
     constexpr int32_t c_3 = 121;
     const int64_t length = code_count_2;
     compll::zero(t_3, 0, segment.m, threads);
@@ -1215,7 +1215,7 @@ void decode_out(const DecodeSegment& segment, int threads) {
     constexpr uint32_t c = 5u;
     constexpr int32_t c_2 = 121;
     const uint32_t extent = compll::to_unsigned(double(segment.m), 4294967295u);
-    constexpr uint32_t c_3 = 0u;
+    [[maybe_unused]] constexpr uint32_t c_3 = 0u;
     constexpr int32_t c_3_2 = 81;
     constexpr uint32_t c_5 = 1u;
     constexpr int32_t c_6 = 27;

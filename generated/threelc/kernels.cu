@@ -7,6 +7,7 @@
 #include <compll/math.h>
 #include <compll/matrix.cuh>
 #include <compll/payload.cuh>
+#include <compll/phases.cuh>
 #include <compll/philox.h>
 #include <compll/rows.cuh>
 #include <compll/scalar.h>
@@ -51,12 +52,10 @@ struct EncodeSegment {
 
 // gradient
 // let scale = sparsity * max(abs(g));
-extern "C" __global__ void __launch_bounds__(256, 2) encode_t(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_t_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     bool finite = compll::All().identity();
     float t_2 = compll::Maximum<float>().identity();
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
@@ -89,10 +88,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_t(
     if (threadIdx.x == 0) s.t[0] = t_2;
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_scale(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_scale_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (threadIdx.x > 0) return;
     {
         // let scale = sparsity * max(abs(g));
@@ -105,21 +102,19 @@ extern "C" __global__ void __launch_bounds__(32) encode_scale(
 
 // let byte = (((digit[at] * 3 + digit[at + 1]) * 3 + digit[at + 2]) * 3 + digit[at + 3]) * 3 + digit[at + 4];
 // let start = scan(map(|z, i| z ? 0 : i + 1, zero, iota(m)), 0, max);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_start(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_start_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.m);
     constexpr uint32_t c = 5u;
     const float sparsity = s.sparsity;
     const float t = s.t[0];
     const float scale = sparsity * t;
-    constexpr float c_2 = 0.0f;
+    [[maybe_unused]] constexpr float c_2 = 0.0f;
     const bool t_2 = scale > c_2;
     const uint32_t extent_2 = compll::to_unsigned(double(s.n), 4294967295u);
     constexpr float c_2_2 = 1.0f;
     constexpr uint32_t c_3 = 1u;
-    constexpr uint32_t c_4 = 0u;
+    [[maybe_unused]] constexpr uint32_t c_4 = 0u;
     constexpr uint32_t c_5 = 3u;
     constexpr uint32_t c_4_2 = 2u;
     constexpr uint32_t c_8 = 4u;
@@ -203,13 +198,11 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_start(
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_start_totals(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_start_totals_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.m);
     constexpr uint32_t c_3 = 1u;
-    constexpr uint32_t c_4 = 0u;
+    [[maybe_unused]] constexpr uint32_t c_4 = 0u;
     constexpr uint32_t c_6 = 121u;
     const auto combine_join = [&](uint32_t left, uint32_t right) {
         const uint32_t t = compll::maximum(left, right);
@@ -227,13 +220,11 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_start_totals(
     compll::scan_totals(s.start_carries, s.arrivals, tile, extent, combine, value);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_start_write(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_start_write_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.m);
     constexpr uint32_t c_3 = 1u;
-    constexpr uint32_t c_4 = 0u;
+    [[maybe_unused]] constexpr uint32_t c_4 = 0u;
     constexpr uint32_t c_6 = 121u;
     const auto combine_join = [&](uint32_t left, uint32_t right) {
         const uint32_t t = compll::maximum(left, right);
@@ -254,17 +245,15 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_start_write(
     compll::scan_write<false>(s.start_carries, tile, extent, combine, value, emit);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_order_totals(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_order_totals_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.m);
     constexpr uint32_t c = 121u;
     constexpr uint32_t c_2 = 14u;
     constexpr uint32_t c_2_2 = 1u;
     const uint32_t size = compll::to_unsigned(double(s.m), 4294967295u);
     constexpr int32_t c_3 = 1;
-    constexpr int32_t c_2_3 = 0;
+    [[maybe_unused]] constexpr int32_t c_2_3 = 0;
     const auto value = [&](index_t i) {
         const uint32_t byte = s.byte[i];
         const bool zero = byte == c;
@@ -289,17 +278,15 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_order_totals(
     compll::scan_totals(s.order_carries, s.arrivals, tile, extent, compll::Add<int32_t>(), value);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_order_write(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_order_write_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.m);
     constexpr uint32_t c = 121u;
     constexpr uint32_t c_2 = 14u;
     constexpr uint32_t c_2_2 = 1u;
     const uint32_t size = compll::to_unsigned(double(s.m), 4294967295u);
     constexpr int32_t c_3 = 1;
-    constexpr int32_t c_2_3 = 0;
+    [[maybe_unused]] constexpr int32_t c_2_3 = 0;
     const auto value = [&](index_t i) {
         const uint32_t byte = s.byte[i];
         const bool zero = byte == c;
@@ -328,10 +315,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_order_write(
 }
 
 // let sent = filter(ends && order <= i32(limit), |s| s, at_most = limit);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_sent_index(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_sent_index_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.m);
     constexpr uint32_t c = 121u;
     constexpr uint32_t c_2 = 14u;
@@ -388,10 +373,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_sent_index(
     if (threadIdx.x == 0) s.cut[0] = s.sent_index_filter->cut;
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_sent_index_write(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_sent_index_write_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.m);
     const auto emit = [&](index_t slot, index_t i) {
         s.sent_index[slot] = uint32_t(i);
@@ -400,10 +383,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_sent_index_write(
 }
 
 // return { scale: scale, code: u8(code) };
-extern "C" __global__ void __launch_bounds__(256, 2) encode_code_2(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_code_2_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.sent_count[0]);
     constexpr uint32_t c = 121u;
     constexpr uint32_t c_2 = 14u;
@@ -439,12 +420,42 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_code_2(
     }
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_store_sent_count(
+__device__ __forceinline__ void encode_store_sent_count_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
+    if (threadIdx.x > 0) return;
+    compll::store_count(s.payload, 0, s.sent_count[0]);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_t(
     const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
     const compll::Tile tile = tiles[blockIdx.x];
     const EncodeSegment s = segments[tile.segment];
-    if (threadIdx.x > 0) return;
-    compll::store_count(s.payload, 0, s.sent_count[0]);
+    encode_t_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_phases(
+    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tables,
+    compll::Barrier* barrier) {
+    const compll::Grid<EncodeSegment> grid = {segments, tables, nullptr, barrier};
+    grid.run<encode_scale_tile>(0);
+    grid.meet();
+    grid.run<encode_start_tile>(1);
+    grid.meet();
+    grid.run<encode_start_totals_tile>(1);
+    grid.meet();
+    grid.run<encode_start_write_tile>(1);
+    grid.meet();
+    grid.run<encode_order_totals_tile>(1);
+    grid.meet();
+    grid.run<encode_order_write_tile>(1);
+    grid.meet();
+    grid.run<encode_sent_index_tile>(1);
+    grid.meet();
+    grid.run<encode_sent_index_write_tile>(1);
+    grid.meet();
+    grid.run<encode_code_2_tile>(2);
+    grid.meet();
+    grid.run<encode_store_sent_count_tile>(0);
 }
 
 // ---- encode_with_feedback ----
@@ -487,10 +498,8 @@ struct EncodeWithFeedbackSegment {
 
 // gradient + residual
 // let scale = sparsity * max(abs(g));
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_t(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_t_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     bool finite = compll::All().identity();
     float t_2 = compll::Maximum<float>().identity();
@@ -528,10 +537,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_t(
     if (threadIdx.x == 0) s.t[0] = t_2;
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_scale(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_scale_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (threadIdx.x > 0) return;
     {
         // let scale = sparsity * max(abs(g));
@@ -544,21 +551,19 @@ extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_scale(
 
 // let byte = (((digit[at] * 3 + digit[at + 1]) * 3 + digit[at + 2]) * 3 + digit[at + 3]) * 3 + digit[at + 4];
 // let start = scan(map(|z, i| z ? 0 : i + 1, zero, iota(m)), 0, max);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_start(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_start_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.m);
     constexpr uint32_t c = 5u;
     const float sparsity = s.sparsity;
     const float t = s.t[0];
     const float scale = sparsity * t;
-    constexpr float c_2 = 0.0f;
+    [[maybe_unused]] constexpr float c_2 = 0.0f;
     const bool t_2 = scale > c_2;
     const uint32_t extent_2 = compll::to_unsigned(double(s.n), 4294967295u);
     constexpr float c_2_2 = 1.0f;
     constexpr uint32_t c_3 = 1u;
-    constexpr uint32_t c_4 = 0u;
+    [[maybe_unused]] constexpr uint32_t c_4 = 0u;
     constexpr uint32_t c_5 = 3u;
     constexpr uint32_t c_4_2 = 2u;
     constexpr uint32_t c_8 = 4u;
@@ -652,13 +657,11 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_start(
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_start_totals(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_start_totals_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.m);
     constexpr uint32_t c_3 = 1u;
-    constexpr uint32_t c_4 = 0u;
+    [[maybe_unused]] constexpr uint32_t c_4 = 0u;
     constexpr uint32_t c_6 = 121u;
     const auto combine_join = [&](uint32_t left, uint32_t right) {
         const uint32_t t = compll::maximum(left, right);
@@ -676,13 +679,11 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_start_
     compll::scan_totals(s.start_carries, s.arrivals, tile, extent, combine, value);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_start_write(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_start_write_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.m);
     constexpr uint32_t c_3 = 1u;
-    constexpr uint32_t c_4 = 0u;
+    [[maybe_unused]] constexpr uint32_t c_4 = 0u;
     constexpr uint32_t c_6 = 121u;
     const auto combine_join = [&](uint32_t left, uint32_t right) {
         const uint32_t t = compll::maximum(left, right);
@@ -703,17 +704,15 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_start_
     compll::scan_write<false>(s.start_carries, tile, extent, combine, value, emit);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_order_totals(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_order_totals_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.m);
     constexpr uint32_t c = 121u;
     constexpr uint32_t c_2 = 14u;
     constexpr uint32_t c_2_2 = 1u;
     const uint32_t size = compll::to_unsigned(double(s.m), 4294967295u);
     constexpr int32_t c_3 = 1;
-    constexpr int32_t c_2_3 = 0;
+    [[maybe_unused]] constexpr int32_t c_2_3 = 0;
     const auto value = [&](index_t i) {
         const uint32_t byte = s.byte[i];
         const bool zero = byte == c;
@@ -738,17 +737,15 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_order_
     compll::scan_totals(s.order_carries, s.arrivals, tile, extent, compll::Add<int32_t>(), value);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_order_write(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_order_write_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.m);
     constexpr uint32_t c = 121u;
     constexpr uint32_t c_2 = 14u;
     constexpr uint32_t c_2_2 = 1u;
     const uint32_t size = compll::to_unsigned(double(s.m), 4294967295u);
     constexpr int32_t c_3 = 1;
-    constexpr int32_t c_2_3 = 0;
+    [[maybe_unused]] constexpr int32_t c_2_3 = 0;
     const auto value = [&](index_t i) {
         const uint32_t byte = s.byte[i];
         const bool zero = byte == c;
@@ -777,10 +774,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_order_
 }
 
 // let sent = filter(ends && order <= i32(limit), |s| s, at_most = limit);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_sent_index(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_sent_index_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.m);
     constexpr uint32_t c = 121u;
     constexpr uint32_t c_2 = 14u;
@@ -837,10 +832,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_sent_i
     if (threadIdx.x == 0) s.cut[0] = s.sent_index_filter->cut;
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_sent_index_write(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_sent_index_write_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.m);
     const auto emit = [&](index_t slot, index_t i) {
         s.sent_index[slot] = uint32_t(i);
@@ -848,10 +841,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_sent_i
     compll::write_kept(*s.sent_index_filter, s.sent_index_mask, s.sent_index_counts, tile, extent, emit);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_at_2_totals(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_at_2_totals_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.sent_count[0]);
     constexpr uint32_t c = 121u;
     constexpr uint32_t c_2 = 14u;
@@ -880,10 +871,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_at_2_t
     compll::scan_totals(s.at_2_carries, s.arrivals, tile, extent, compll::Add<uint32_t>(), value);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_at_2_write(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_at_2_write_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.sent_count[0]);
     constexpr uint32_t c = 121u;
     constexpr uint32_t c_2 = 14u;
@@ -915,10 +904,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_at_2_w
     compll::scan_write<true>(s.at_2_carries, tile, extent, compll::Add<uint32_t>(), value, emit);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_t_2_t_2_base(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_t_2_t_2_base_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.m);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); ++strip) {
         const index_t i = compll::position_of(tile, strip);
@@ -928,17 +915,15 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_t_2_t_
 
 // return { scale: scale, code: u8(code) };
 // let byte = u32(scatter(bytes, at, offset) + 121);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_t_2(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_t_2_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.sent_count[0]);
     constexpr uint32_t c = 121u;
     constexpr uint32_t c_2 = 14u;
     constexpr uint32_t c_2_2 = 1u;
     constexpr uint32_t c_3 = 241u;
     constexpr uint32_t c_4 = 242u;
-    constexpr int32_t c_2_3 = 0;
+    [[maybe_unused]] constexpr int32_t c_2_3 = 0;
     constexpr int32_t c_3_2 = 121;
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         uint32_t sent_index_ahead[compll::AHEAD];
@@ -980,15 +965,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_t_2(
 }
 
 // sub decoded
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_new_residual(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_new_residual_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     constexpr uint32_t c = 5u;
     constexpr int32_t c_2 = 121;
     const uint32_t extent_2 = compll::to_unsigned(double(s.m), 4294967295u);
-    constexpr uint32_t c_3 = 0u;
+    [[maybe_unused]] constexpr uint32_t c_3 = 0u;
     constexpr int32_t c_3_2 = 81;
     constexpr uint32_t c_5 = 1u;
     constexpr int32_t c_6 = 27;
@@ -1047,12 +1030,50 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_new_re
     }
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_store_sent_count(
+__device__ __forceinline__ void encode_with_feedback_store_sent_count_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
+    if (threadIdx.x > 0) return;
+    compll::store_count(s.payload, 0, s.sent_count[0]);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_t(
     const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
     const compll::Tile tile = tiles[blockIdx.x];
     const EncodeWithFeedbackSegment s = segments[tile.segment];
-    if (threadIdx.x > 0) return;
-    compll::store_count(s.payload, 0, s.sent_count[0]);
+    encode_with_feedback_t_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_phases(
+    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tables,
+    compll::Barrier* barrier) {
+    const compll::Grid<EncodeWithFeedbackSegment> grid = {segments, tables, nullptr, barrier};
+    grid.run<encode_with_feedback_scale_tile>(0);
+    grid.meet();
+    grid.run<encode_with_feedback_start_tile>(1);
+    grid.meet();
+    grid.run<encode_with_feedback_start_totals_tile>(1);
+    grid.meet();
+    grid.run<encode_with_feedback_start_write_tile>(1);
+    grid.meet();
+    grid.run<encode_with_feedback_order_totals_tile>(1);
+    grid.meet();
+    grid.run<encode_with_feedback_order_write_tile>(1);
+    grid.meet();
+    grid.run<encode_with_feedback_sent_index_tile>(1);
+    grid.meet();
+    grid.run<encode_with_feedback_sent_index_write_tile>(1);
+    grid.meet();
+    grid.run<encode_with_feedback_at_2_totals_tile>(2);
+    grid.meet();
+    grid.run<encode_with_feedback_at_2_write_tile>(2);
+    grid.meet();
+    grid.run<encode_with_feedback_t_2_t_2_base_tile>(1);
+    grid.meet();
+    grid.run<encode_with_feedback_t_2_tile>(2);
+    grid.meet();
+    grid.run<encode_with_feedback_new_residual_tile>(3);
+    grid.meet();
+    grid.run<encode_with_feedback_store_sent_count_tile>(0);
 }
 
 // ---- decode_add ----
@@ -1078,18 +1099,14 @@ struct DecodeAddSegment {
     uint32_t* at_carries;
 };
 
-extern "C" __global__ void __launch_bounds__(32) decode_add_load_code_count(
-    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeAddSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_add_load_code_count_tile(
+    const DecodeAddSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (threadIdx.x > 0) return;
     s.code_count[0] = compll::load_count(s.payload, 0, index_t(s.limit));
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) decode_add_at_totals(
-    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeAddSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_add_at_totals_tile(
+    const DecodeAddSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.code_count[0]);
     constexpr uint32_t c = 242u;
     constexpr uint32_t c_2 = 241u;
@@ -1105,10 +1122,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_add_at_totals(
     compll::scan_totals(s.at_carries, s.arrivals, tile, extent, compll::Add<uint32_t>(), value);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) decode_add_at_write(
-    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeAddSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_add_at_write_tile(
+    const DecodeAddSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.code_count[0]);
     constexpr uint32_t c = 242u;
     constexpr uint32_t c_2 = 241u;
@@ -1127,10 +1142,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_add_at_write(
     compll::scan_write<true>(s.at_carries, tile, extent, compll::Add<uint32_t>(), value, emit);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) decode_add_t_t_base(
-    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeAddSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_add_t_t_base_tile(
+    const DecodeAddSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.m);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); ++strip) {
         const index_t i = compll::position_of(tile, strip);
@@ -1139,13 +1152,11 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_add_t_t_base(
 }
 
 // let byte = u32(scatter(bytes, at, offset) + 121);
-extern "C" __global__ void __launch_bounds__(256, 2) decode_add_t(
-    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeAddSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_add_t_tile(
+    const DecodeAddSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.code_count[0]);
     constexpr uint32_t c = 242u;
-    constexpr int32_t c_2 = 0;
+    [[maybe_unused]] constexpr int32_t c_2 = 0;
     constexpr int32_t c_3 = 121;
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         uint32_t at_ahead[compll::AHEAD];
@@ -1175,15 +1186,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_add_t(
 }
 
 // add decoded
-extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
-    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeAddSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_add_new_sum_tile(
+    const DecodeAddSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     constexpr uint32_t c = 5u;
     constexpr int32_t c_2 = 121;
     const uint32_t extent_2 = compll::to_unsigned(double(s.m), 4294967295u);
-    constexpr uint32_t c_3 = 0u;
+    [[maybe_unused]] constexpr uint32_t c_3 = 0u;
     constexpr int32_t c_3_2 = 81;
     constexpr uint32_t c_5 = 1u;
     constexpr int32_t c_6 = 27;
@@ -1236,6 +1245,23 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
     }
 }
 
+extern "C" __global__ void __launch_bounds__(256, 2) decode_add_phases(
+    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tables,
+    compll::Barrier* barrier) {
+    const compll::Grid<DecodeAddSegment> grid = {segments, tables, nullptr, barrier};
+    grid.run<decode_add_load_code_count_tile>(0);
+    grid.meet();
+    grid.run<decode_add_at_totals_tile>(1);
+    grid.meet();
+    grid.run<decode_add_at_write_tile>(1);
+    grid.meet();
+    grid.run<decode_add_t_t_base_tile>(2);
+    grid.meet();
+    grid.run<decode_add_t_tile>(1);
+    grid.meet();
+    grid.run<decode_add_new_sum_tile>(3);
+}
+
 // ---- decode ----
 
 struct DecodeSegment {
@@ -1259,18 +1285,14 @@ struct DecodeSegment {
     uint32_t* at_carries;
 };
 
-extern "C" __global__ void __launch_bounds__(32) decode_load_code_count(
-    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_load_code_count_tile(
+    const DecodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (threadIdx.x > 0) return;
     s.code_count[0] = compll::load_count(s.payload, 0, index_t(s.limit));
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) decode_at_totals(
-    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_at_totals_tile(
+    const DecodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.code_count[0]);
     constexpr uint32_t c = 242u;
     constexpr uint32_t c_2 = 241u;
@@ -1286,10 +1308,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_at_totals(
     compll::scan_totals(s.at_carries, s.arrivals, tile, extent, compll::Add<uint32_t>(), value);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) decode_at_write(
-    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_at_write_tile(
+    const DecodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.code_count[0]);
     constexpr uint32_t c = 242u;
     constexpr uint32_t c_2 = 241u;
@@ -1308,10 +1328,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_at_write(
     compll::scan_write<true>(s.at_carries, tile, extent, compll::Add<uint32_t>(), value, emit);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) decode_t_t_base(
-    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_t_t_base_tile(
+    const DecodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.m);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); ++strip) {
         const index_t i = compll::position_of(tile, strip);
@@ -1320,13 +1338,11 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_t_t_base(
 }
 
 // let byte = u32(scatter(bytes, at, offset) + 121);
-extern "C" __global__ void __launch_bounds__(256, 2) decode_t(
-    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_t_tile(
+    const DecodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.code_count[0]);
     constexpr uint32_t c = 242u;
-    constexpr int32_t c_2 = 0;
+    [[maybe_unused]] constexpr int32_t c_2 = 0;
     constexpr int32_t c_3 = 121;
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         uint32_t at_ahead[compll::AHEAD];
@@ -1356,15 +1372,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_t(
 }
 
 // return map(|b, w| (f32(b / u32(w) % 3) - 1.0) * p.scale, byte[iota(n) / 5], weight);
-extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
-    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_out_tile(
+    const DecodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     constexpr uint32_t c = 5u;
     constexpr int32_t c_2 = 121;
     const uint32_t extent_2 = compll::to_unsigned(double(s.m), 4294967295u);
-    constexpr uint32_t c_3 = 0u;
+    [[maybe_unused]] constexpr uint32_t c_3 = 0u;
     constexpr int32_t c_3_2 = 81;
     constexpr uint32_t c_5 = 1u;
     constexpr int32_t c_6 = 27;
@@ -1406,4 +1420,21 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
             }
         }
     }
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) decode_phases(
+    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tables,
+    compll::Barrier* barrier) {
+    const compll::Grid<DecodeSegment> grid = {segments, tables, nullptr, barrier};
+    grid.run<decode_load_code_count_tile>(0);
+    grid.meet();
+    grid.run<decode_at_totals_tile>(1);
+    grid.meet();
+    grid.run<decode_at_write_tile>(1);
+    grid.meet();
+    grid.run<decode_t_t_base_tile>(2);
+    grid.meet();
+    grid.run<decode_t_tile>(1);
+    grid.meet();
+    grid.run<decode_out_tile>(3);
 }

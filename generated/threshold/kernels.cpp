@@ -35,7 +35,7 @@ void encode_chosen_index(const EncodeSegment& segment, int threads) {
     compll::wire_float* const payload_value = reinterpret_cast<compll::wire_float*>(segment.payload + segment.value_offset);
     uint32_t* const chosen_count = segment.chosen_count;
     uint32_t* const cut = segment.cut;
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const float threshold = segment.threshold;
     const int64_t length = segment.n;
     compll::Fold<compll::And> finite_sink(length, compll::And{});

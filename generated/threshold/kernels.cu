@@ -7,6 +7,7 @@
 #include <compll/math.h>
 #include <compll/matrix.cuh>
 #include <compll/payload.cuh>
+#include <compll/phases.cuh>
 #include <compll/philox.h>
 #include <compll/rows.cuh>
 #include <compll/scalar.h>
@@ -47,12 +48,10 @@ struct EncodeSegment {
 
 // gradient
 // let chosen = filter(g, |x| abs(x) >= threshold, at_most = limit);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_chosen_index(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_chosen_index_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const float threshold = s.threshold;
     bool finite = compll::All().identity();
     uint32_t chosen_index_matches = 0;
@@ -90,12 +89,10 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_chosen_index(
     if (threadIdx.x == 0) s.cut[0] = s.chosen_index_filter->cut;
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_chosen_index_write(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_chosen_index_write_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const auto emit = [&](index_t slot, index_t i) {
         const float g = s.gradient[i];
         const bool ok = compll::is_finite(g);
@@ -106,10 +103,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_chosen_index_write(
     compll::write_kept(*s.chosen_index_filter, s.chosen_index_mask, s.chosen_index_counts, tile, extent, emit);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_encode_index(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_encode_index_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     uint8_t* const section = s.payload + int64_t(4);
     const compll::Ascending shape = {uint64_t(1), uint64_t(s.limit), uint64_t(s.n), unsigned(s.index_low_bits), uint64_t(s.index_low_bytes), compll::row_bytes_of(uint64_t(s.limit), uint64_t(s.n), unsigned(s.index_low_bits))};
     const index_t extent = index_t(s.chosen_count[0]);
@@ -119,12 +114,28 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_encode_index(
     }
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_store_chosen_count(
+__device__ __forceinline__ void encode_store_chosen_count_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
+    if (threadIdx.x > 0) return;
+    compll::store_count(s.payload, 0, s.chosen_count[0]);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_chosen_index(
     const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
     const compll::Tile tile = tiles[blockIdx.x];
     const EncodeSegment s = segments[tile.segment];
-    if (threadIdx.x > 0) return;
-    compll::store_count(s.payload, 0, s.chosen_count[0]);
+    encode_chosen_index_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_phases(
+    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tables,
+    compll::Barrier* barrier) {
+    const compll::Grid<EncodeSegment> grid = {segments, tables, nullptr, barrier};
+    grid.run<encode_chosen_index_write_tile>(0);
+    grid.meet();
+    grid.run<encode_encode_index_tile>(1);
+    grid.meet();
+    grid.run<encode_store_chosen_count_tile>(2);
 }
 
 // ---- encode_with_feedback ----
@@ -160,10 +171,8 @@ struct EncodeWithFeedbackSegment {
 
 // gradient + residual
 // let chosen = filter(g, |x| abs(x) >= threshold, at_most = limit);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_chosen_index(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_chosen_index_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     const float threshold = s.threshold;
     bool finite = compll::All().identity();
@@ -207,10 +216,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_chosen
     if (threadIdx.x == 0) s.cut[0] = s.chosen_index_filter->cut;
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_chosen_index_write(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_chosen_index_write_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     const auto emit = [&](index_t slot, index_t i) {
         const float g_2 = s.residual[i];
@@ -221,10 +228,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_chosen
 }
 
 // return scatter(n, p.index, p.value);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_new_residual(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_new_residual_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.chosen_count[0]);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         uint32_t chosen_index_ahead[compll::AHEAD];
@@ -250,10 +255,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_new_re
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_encode_index(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_encode_index_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     uint8_t* const section = s.payload + int64_t(4);
     const compll::Ascending shape = {uint64_t(1), uint64_t(s.limit), uint64_t(s.n), unsigned(s.index_low_bits), uint64_t(s.index_low_bytes), compll::row_bytes_of(uint64_t(s.limit), uint64_t(s.n), unsigned(s.index_low_bits))};
     const index_t extent = index_t(s.chosen_count[0]);
@@ -263,12 +266,30 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_encode
     }
 }
 
-extern "C" __global__ void __launch_bounds__(32) encode_with_feedback_store_chosen_count(
+__device__ __forceinline__ void encode_with_feedback_store_chosen_count_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
+    if (threadIdx.x > 0) return;
+    compll::store_count(s.payload, 0, s.chosen_count[0]);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_chosen_index(
     const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
     const compll::Tile tile = tiles[blockIdx.x];
     const EncodeWithFeedbackSegment s = segments[tile.segment];
-    if (threadIdx.x > 0) return;
-    compll::store_count(s.payload, 0, s.chosen_count[0]);
+    encode_with_feedback_chosen_index_tile(s, tile, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_phases(
+    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tables,
+    compll::Barrier* barrier) {
+    const compll::Grid<EncodeWithFeedbackSegment> grid = {segments, tables, nullptr, barrier};
+    grid.run<encode_with_feedback_chosen_index_write_tile>(0);
+    grid.meet();
+    grid.run<encode_with_feedback_new_residual_tile>(1);
+    grid.meet();
+    grid.run<encode_with_feedback_encode_index_tile>(1);
+    grid.meet();
+    grid.run<encode_with_feedback_store_chosen_count_tile>(2);
 }
 
 // ---- decode_add ----
@@ -296,27 +317,21 @@ struct DecodeAddSegment {
     uint32_t* decode_index_counts;
 };
 
-extern "C" __global__ void __launch_bounds__(32) decode_add_load_index_count(
-    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeAddSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_add_load_index_count_tile(
+    const DecodeAddSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (threadIdx.x > 0) return;
     s.index_count[0] = compll::load_count(s.payload, 0, index_t(s.limit));
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) decode_add_decode_index_count(
-    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeAddSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_add_decode_index_count_tile(
+    const DecodeAddSegment& s, const compll::Tile& tile, uint64_t* pool) {
     uint8_t* const section = s.payload + int64_t(4);
     const compll::Ascending shape = {uint64_t(1), uint64_t(s.limit), uint64_t(s.n), unsigned(s.index_low_bits), uint64_t(s.index_low_bytes), compll::row_bytes_of(uint64_t(s.limit), uint64_t(s.n), unsigned(s.index_low_bits))};
     compll::count_ascending(section, shape, s.decode_index_counts, s.arrivals, tile);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) decode_add_decode_index(
-    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeAddSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_add_decode_index_tile(
+    const DecodeAddSegment& s, const compll::Tile& tile, uint64_t* pool) {
     uint8_t* const section = s.payload + int64_t(4);
     const compll::Ascending shape = {uint64_t(1), uint64_t(s.limit), uint64_t(s.n), unsigned(s.index_low_bits), uint64_t(s.index_low_bytes), compll::row_bytes_of(uint64_t(s.limit), uint64_t(s.n), unsigned(s.index_low_bits))};
     const auto emit = [&](uint64_t at, uint32_t index) {
@@ -326,10 +341,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_add_decode_index(
 }
 
 // return scatter(n, p.index, p.value);
-extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
-    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeAddSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_add_new_sum_tile(
+    const DecodeAddSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.index_count[0]);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         uint32_t index_ahead[compll::AHEAD];
@@ -353,6 +366,19 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
             }
         }
     }
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) decode_add_phases(
+    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tables,
+    compll::Barrier* barrier) {
+    const compll::Grid<DecodeAddSegment> grid = {segments, tables, nullptr, barrier};
+    grid.run<decode_add_load_index_count_tile>(0);
+    grid.meet();
+    grid.run<decode_add_decode_index_count_tile>(1);
+    grid.meet();
+    grid.run<decode_add_decode_index_tile>(1);
+    grid.meet();
+    grid.run<decode_add_new_sum_tile>(2);
 }
 
 // ---- decode ----
@@ -380,27 +406,21 @@ struct DecodeSegment {
     uint32_t* decode_index_counts;
 };
 
-extern "C" __global__ void __launch_bounds__(32) decode_load_index_count(
-    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_load_index_count_tile(
+    const DecodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     if (threadIdx.x > 0) return;
     s.index_count[0] = compll::load_count(s.payload, 0, index_t(s.limit));
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) decode_decode_index_count(
-    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_decode_index_count_tile(
+    const DecodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     uint8_t* const section = s.payload + int64_t(4);
     const compll::Ascending shape = {uint64_t(1), uint64_t(s.limit), uint64_t(s.n), unsigned(s.index_low_bits), uint64_t(s.index_low_bytes), compll::row_bytes_of(uint64_t(s.limit), uint64_t(s.n), unsigned(s.index_low_bits))};
     compll::count_ascending(section, shape, s.decode_index_counts, s.arrivals, tile);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) decode_decode_index(
-    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_decode_index_tile(
+    const DecodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     uint8_t* const section = s.payload + int64_t(4);
     const compll::Ascending shape = {uint64_t(1), uint64_t(s.limit), uint64_t(s.n), unsigned(s.index_low_bits), uint64_t(s.index_low_bytes), compll::row_bytes_of(uint64_t(s.limit), uint64_t(s.n), unsigned(s.index_low_bits))};
     const auto emit = [&](uint64_t at, uint32_t index) {
@@ -409,10 +429,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_decode_index(
     compll::decode_ascending(section, shape, s.decode_index_counts, tile, index_t(s.index_count[0]), emit);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) decode_out_out_base(
-    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_out_out_base_tile(
+    const DecodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); ++strip) {
         const index_t i = compll::position_of(tile, strip);
@@ -421,10 +439,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_out_out_base(
 }
 
 // return scatter(n, p.index, p.value);
-extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
-    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_out_tile(
+    const DecodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.index_count[0]);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         uint32_t index_ahead[compll::AHEAD];
@@ -446,4 +462,19 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
             }
         }
     }
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) decode_phases(
+    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tables,
+    compll::Barrier* barrier) {
+    const compll::Grid<DecodeSegment> grid = {segments, tables, nullptr, barrier};
+    grid.run<decode_load_index_count_tile>(0);
+    grid.meet();
+    grid.run<decode_decode_index_count_tile>(1);
+    grid.meet();
+    grid.run<decode_decode_index_tile>(1);
+    grid.meet();
+    grid.run<decode_out_out_base_tile>(2);
+    grid.meet();
+    grid.run<decode_out_tile>(3);
 }

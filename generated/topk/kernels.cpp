@@ -30,7 +30,7 @@ void encode_top_index(const EncodeSegment& segment, int threads) {
     uint8_t* const finite = segment.finite;
     uint32_t* const top_index = segment.top_index;
     compll::wire_float* const payload_value = reinterpret_cast<compll::wire_float*>(segment.payload + segment.value_offset);
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const int64_t length = segment.n;
     compll::Fold<compll::And> finite_sink(length, compll::And{});
     compll::Top<float, float> top_index_sink(length, segment.k, threads);

@@ -7,6 +7,7 @@
 #include <compll/math.h>
 #include <compll/matrix.cuh>
 #include <compll/payload.cuh>
+#include <compll/phases.cuh>
 #include <compll/philox.h>
 #include <compll/rows.cuh>
 #include <compll/scalar.h>
@@ -43,12 +44,10 @@ struct EncodeSegment {
     uint32_t* top_index_equal;
 };
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_top_index_sample(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_top_index_sample_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const auto key = [&](index_t i) {
         const float g = s.gradient[i];
         const bool ok = compll::is_finite(g);
@@ -56,20 +55,18 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_top_index_sample(
         const float t = compll::absolute(g_2);
         return compll::order_key(t);
     };
-    compll::sample_keys(s.top_index_selection, extent, uint64_t(s.k), key);
+    compll::sample_keys(s.top_index_selection, extent, uint64_t(s.k), key, pool);
 }
 
 // gradient
 // let top = topk(g, k, by = abs);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_top_index(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_top_index_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     bool finite = compll::All().identity();
     const uint32_t top_index_hint = s.top_index_selection->hint;
-    __shared__ uint32_t top_index_bins[compll::BINS];
+    uint32_t* const top_index_bins = compll::bins_of(pool, 0);
     compll::clear_bins(top_index_bins);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         float gradient_ahead[compll::AHEAD];
@@ -104,12 +101,10 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_top_index(
     compll::settle_candidates(s.top_index_selection, extent, uint64_t(s.k));
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_top_index_rescan(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_top_index_rescan_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const auto key = [&](index_t i) {
         const float g = s.gradient[i];
         const bool ok = compll::is_finite(g);
@@ -117,15 +112,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_top_index_rescan(
         const float t = compll::absolute(g_2);
         return compll::order_key(t);
     };
-    compll::rescan(s.top_index_selection, s.arrivals, tile, extent, uint64_t(s.k), key);
+    compll::rescan(s.top_index_selection, s.arrivals, tile, extent, uint64_t(s.k), key, pool);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_top_index_refine(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_top_index_refine_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const auto key = [&](index_t i) {
         const float g = s.gradient[i];
         const bool ok = compll::is_finite(g);
@@ -133,15 +126,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_top_index_refine(
         const float t = compll::absolute(g_2);
         return compll::order_key(t);
     };
-    compll::refine(s.top_index_selection, s.top_index_mask, s.arrivals, tile, extent, key);
+    compll::refine(s.top_index_selection, s.top_index_mask, s.arrivals, tile, extent, key, pool);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_top_index_count(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_top_index_count_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const auto key = [&](index_t i) {
         const float g = s.gradient[i];
         const bool ok = compll::is_finite(g);
@@ -152,12 +143,10 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_top_index_count(
     compll::count_selected(*s.top_index_selection, s.top_index_mask, s.top_index_above, s.top_index_equal, s.arrivals, tile, extent, key);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_top_index_write(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_top_index_write_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
-    constexpr float kept = 0.0f;
+    [[maybe_unused]] constexpr float kept = 0.0f;
     const auto key = [&](index_t i) {
         const float g = s.gradient[i];
         const bool ok = compll::is_finite(g);
@@ -179,10 +168,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_top_index_write(
     compll::write_selected(*s.top_index_selection, s.top_index_mask, s.top_index_above, s.top_index_equal, tile, extent, uint64_t(s.k), key, emit, pad);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_encode_index(
-    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_encode_index_tile(
+    const EncodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     uint8_t* const section = s.payload + int64_t(0);
     const compll::Ascending shape = {uint64_t(1), uint64_t(s.k), uint64_t(s.n), unsigned(s.index_low_bits), uint64_t(s.index_low_bytes), compll::row_bytes_of(uint64_t(s.k), uint64_t(s.n), unsigned(s.index_low_bits))};
     const index_t extent = index_t(s.k);
@@ -190,6 +177,40 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_encode_index(
         const index_t i = compll::position_of(tile, strip);
         if (i < extent) compll::encode_ascending(section, shape, 0, i, s.top_index[i]);
     }
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_top_index_sample(
+    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    __shared__ uint64_t pool[3072];
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeSegment s = segments[tile.segment];
+    encode_top_index_sample_tile(s, tile, pool);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_top_index(
+    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    __shared__ uint64_t pool[1024];
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeSegment s = segments[tile.segment];
+    encode_top_index_tile(s, tile, pool);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_phases(
+    const EncodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tables,
+    compll::Barrier* barrier) {
+    __shared__ uint64_t pool[1024];
+    const compll::Grid<EncodeSegment> grid = {segments, tables, pool, barrier};
+    grid.run<encode_top_index_rescan_tile>(0);
+    grid.meet();
+    for (unsigned turn = 0; turn < 2; ++turn) {
+        grid.run<encode_top_index_refine_tile>(0);
+        grid.meet();
+    }
+    grid.run<encode_top_index_count_tile>(0);
+    grid.meet();
+    grid.run<encode_top_index_write_tile>(0);
+    grid.meet();
+    grid.run<encode_encode_index_tile>(1);
 }
 
 // ---- encode_with_feedback ----
@@ -221,10 +242,8 @@ struct EncodeWithFeedbackSegment {
     uint32_t* top_index_equal;
 };
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_top_index_sample(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_top_index_sample_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     const auto key = [&](index_t i) {
         const float g = s.gradient[i];
@@ -235,19 +254,17 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_top_in
         const float t = compll::absolute(g_2);
         return compll::order_key(t);
     };
-    compll::sample_keys(s.top_index_selection, extent, uint64_t(s.k), key);
+    compll::sample_keys(s.top_index_selection, extent, uint64_t(s.k), key, pool);
 }
 
 // gradient + residual
 // let top = topk(g, k, by = abs);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_top_index(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_top_index_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     bool finite = compll::All().identity();
     const uint32_t top_index_hint = s.top_index_selection->hint;
-    __shared__ uint32_t top_index_bins[compll::BINS];
+    uint32_t* const top_index_bins = compll::bins_of(pool, 0);
     compll::clear_bins(top_index_bins);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         float gradient_ahead[compll::AHEAD];
@@ -287,36 +304,30 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_top_in
     compll::settle_candidates(s.top_index_selection, extent, uint64_t(s.k));
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_top_index_rescan(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_top_index_rescan_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     const auto key = [&](index_t i) {
         const float g_2 = s.residual[i];
         const float t = compll::absolute(g_2);
         return compll::order_key(t);
     };
-    compll::rescan(s.top_index_selection, s.arrivals, tile, extent, uint64_t(s.k), key);
+    compll::rescan(s.top_index_selection, s.arrivals, tile, extent, uint64_t(s.k), key, pool);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_top_index_refine(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_top_index_refine_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     const auto key = [&](index_t i) {
         const float g_2 = s.residual[i];
         const float t = compll::absolute(g_2);
         return compll::order_key(t);
     };
-    compll::refine(s.top_index_selection, s.top_index_mask, s.arrivals, tile, extent, key);
+    compll::refine(s.top_index_selection, s.top_index_mask, s.arrivals, tile, extent, key, pool);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_top_index_count(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_top_index_count_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     const auto key = [&](index_t i) {
         const float g_2 = s.residual[i];
@@ -326,10 +337,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_top_in
     compll::count_selected(*s.top_index_selection, s.top_index_mask, s.top_index_above, s.top_index_equal, s.arrivals, tile, extent, key);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_top_index_write(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_top_index_write_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     const auto key = [&](index_t i) {
         const float g_2 = s.residual[i];
@@ -349,10 +358,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_top_in
 }
 
 // return scatter(n, p.index, p.value);
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_new_residual(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_new_residual_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.k);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         uint32_t top_index_ahead[compll::AHEAD];
@@ -378,10 +385,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_new_re
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_encode_index(
-    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const EncodeWithFeedbackSegment s = segments[tile.segment];
+__device__ __forceinline__ void encode_with_feedback_encode_index_tile(
+    const EncodeWithFeedbackSegment& s, const compll::Tile& tile, uint64_t* pool) {
     uint8_t* const section = s.payload + int64_t(0);
     const compll::Ascending shape = {uint64_t(1), uint64_t(s.k), uint64_t(s.n), unsigned(s.index_low_bits), uint64_t(s.index_low_bytes), compll::row_bytes_of(uint64_t(s.k), uint64_t(s.n), unsigned(s.index_low_bits))};
     const index_t extent = index_t(s.k);
@@ -389,6 +394,42 @@ extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_encode
         const index_t i = compll::position_of(tile, strip);
         if (i < extent) compll::encode_ascending(section, shape, 0, i, s.top_index[i]);
     }
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_top_index_sample(
+    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    __shared__ uint64_t pool[3072];
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithFeedbackSegment s = segments[tile.segment];
+    encode_with_feedback_top_index_sample_tile(s, tile, pool);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_top_index(
+    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
+    __shared__ uint64_t pool[1024];
+    const compll::Tile tile = tiles[blockIdx.x];
+    const EncodeWithFeedbackSegment s = segments[tile.segment];
+    encode_with_feedback_top_index_tile(s, tile, pool);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) encode_with_feedback_phases(
+    const EncodeWithFeedbackSegment* __restrict__ segments, const compll::Tile* __restrict__ tables,
+    compll::Barrier* barrier) {
+    __shared__ uint64_t pool[1024];
+    const compll::Grid<EncodeWithFeedbackSegment> grid = {segments, tables, pool, barrier};
+    grid.run<encode_with_feedback_top_index_rescan_tile>(0);
+    grid.meet();
+    for (unsigned turn = 0; turn < 2; ++turn) {
+        grid.run<encode_with_feedback_top_index_refine_tile>(0);
+        grid.meet();
+    }
+    grid.run<encode_with_feedback_top_index_count_tile>(0);
+    grid.meet();
+    grid.run<encode_with_feedback_top_index_write_tile>(0);
+    grid.meet();
+    grid.run<encode_with_feedback_new_residual_tile>(1);
+    grid.meet();
+    grid.run<encode_with_feedback_encode_index_tile>(1);
 }
 
 // ---- decode_add ----
@@ -414,19 +455,15 @@ struct DecodeAddSegment {
     uint32_t* decode_index_counts;
 };
 
-extern "C" __global__ void __launch_bounds__(256, 2) decode_add_decode_index_count(
-    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeAddSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_add_decode_index_count_tile(
+    const DecodeAddSegment& s, const compll::Tile& tile, uint64_t* pool) {
     uint8_t* const section = s.payload + int64_t(0);
     const compll::Ascending shape = {uint64_t(1), uint64_t(s.k), uint64_t(s.n), unsigned(s.index_low_bits), uint64_t(s.index_low_bytes), compll::row_bytes_of(uint64_t(s.k), uint64_t(s.n), unsigned(s.index_low_bits))};
     compll::count_ascending(section, shape, s.decode_index_counts, s.arrivals, tile);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) decode_add_decode_index(
-    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeAddSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_add_decode_index_tile(
+    const DecodeAddSegment& s, const compll::Tile& tile, uint64_t* pool) {
     uint8_t* const section = s.payload + int64_t(0);
     const compll::Ascending shape = {uint64_t(1), uint64_t(s.k), uint64_t(s.n), unsigned(s.index_low_bits), uint64_t(s.index_low_bytes), compll::row_bytes_of(uint64_t(s.k), uint64_t(s.n), unsigned(s.index_low_bits))};
     const auto emit = [&](uint64_t at, uint32_t index) {
@@ -436,10 +473,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_add_decode_index(
 }
 
 // return scatter(n, p.index, p.value);
-extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
-    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeAddSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_add_new_sum_tile(
+    const DecodeAddSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.k);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         uint32_t index_ahead[compll::AHEAD];
@@ -465,6 +500,17 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_add_new_sum(
     }
 }
 
+extern "C" __global__ void __launch_bounds__(256, 2) decode_add_phases(
+    const DecodeAddSegment* __restrict__ segments, const compll::Tile* __restrict__ tables,
+    compll::Barrier* barrier) {
+    const compll::Grid<DecodeAddSegment> grid = {segments, tables, nullptr, barrier};
+    grid.run<decode_add_decode_index_count_tile>(0);
+    grid.meet();
+    grid.run<decode_add_decode_index_tile>(0);
+    grid.meet();
+    grid.run<decode_add_new_sum_tile>(1);
+}
+
 // ---- decode ----
 
 struct DecodeSegment {
@@ -488,19 +534,15 @@ struct DecodeSegment {
     uint32_t* decode_index_counts;
 };
 
-extern "C" __global__ void __launch_bounds__(256, 2) decode_decode_index_count(
-    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_decode_index_count_tile(
+    const DecodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     uint8_t* const section = s.payload + int64_t(0);
     const compll::Ascending shape = {uint64_t(1), uint64_t(s.k), uint64_t(s.n), unsigned(s.index_low_bits), uint64_t(s.index_low_bytes), compll::row_bytes_of(uint64_t(s.k), uint64_t(s.n), unsigned(s.index_low_bits))};
     compll::count_ascending(section, shape, s.decode_index_counts, s.arrivals, tile);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) decode_decode_index(
-    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_decode_index_tile(
+    const DecodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     uint8_t* const section = s.payload + int64_t(0);
     const compll::Ascending shape = {uint64_t(1), uint64_t(s.k), uint64_t(s.n), unsigned(s.index_low_bits), uint64_t(s.index_low_bytes), compll::row_bytes_of(uint64_t(s.k), uint64_t(s.n), unsigned(s.index_low_bits))};
     const auto emit = [&](uint64_t at, uint32_t index) {
@@ -509,10 +551,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_decode_index(
     compll::decode_ascending(section, shape, s.decode_index_counts, tile, shape.k, emit);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) decode_out_out_base(
-    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_out_out_base_tile(
+    const DecodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.n);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); ++strip) {
         const index_t i = compll::position_of(tile, strip);
@@ -521,10 +561,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_out_out_base(
 }
 
 // return scatter(n, p.index, p.value);
-extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
-    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tiles) {
-    const compll::Tile tile = tiles[blockIdx.x];
-    const DecodeSegment s = segments[tile.segment];
+__device__ __forceinline__ void decode_out_tile(
+    const DecodeSegment& s, const compll::Tile& tile, uint64_t* pool) {
     const index_t extent = index_t(s.k);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         uint32_t index_ahead[compll::AHEAD];
@@ -546,4 +584,17 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
             }
         }
     }
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) decode_phases(
+    const DecodeSegment* __restrict__ segments, const compll::Tile* __restrict__ tables,
+    compll::Barrier* barrier) {
+    const compll::Grid<DecodeSegment> grid = {segments, tables, nullptr, barrier};
+    grid.run<decode_decode_index_count_tile>(0);
+    grid.meet();
+    grid.run<decode_decode_index_tile>(0);
+    grid.meet();
+    grid.run<decode_out_out_base_tile>(1);
+    grid.meet();
+    grid.run<decode_out_tile>(2);
 }

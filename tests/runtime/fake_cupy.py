@@ -5,7 +5,6 @@ It shows what the CUDA device does with CuPy's calls; how real CuPy answers them
 
 from __future__ import annotations
 
-import ctypes
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,8 +17,10 @@ import numpy as np
 import pytest
 import torch
 
-from compll.runtime.devices import emulator
-from compll.runtime.devices.cpu import build_library
+from compll.runtime.devices.emulation import RESIDENT, Emulation
+
+#: Of the fake GPU; it keeps RESIDENT blocks alive in all.
+MULTIPROCESSORS = 2
 
 
 class NVRTCError(RuntimeError):
@@ -76,6 +77,7 @@ class Launched:
     grid: tuple[int, ...]
     block: tuple[int, ...]
     arguments: tuple[Any, ...]
+    together: bool
     stream: int | None
     device: torch.device | None
 
@@ -110,10 +112,12 @@ class FakeGpu:
             raise self.devices
         return self.devices
 
-    def launch(self, kernel: str, grid: tuple[int, ...], block: tuple[int, ...], arguments: tuple[Any, ...]) -> None:
+    def launch(
+        self, kernel: str, grid: tuple[int, ...], block: tuple[int, ...], arguments: tuple[Any, ...], together: bool
+    ) -> None:
         if self.problem is not None:
             raise self.problem
-        self.launches.append(Launched(kernel, grid, block, arguments, self.cupy_stream, self.device))
+        self.launches.append(Launched(kernel, grid, block, arguments, together, self.cupy_stream, self.device))
 
 
 class FakeStream:
@@ -131,27 +135,42 @@ class FakeStream:
         self._context.__exit__(*exc)
 
 
+@dataclass
+class FakeKernel:
+    """cupy.RawKernel; it is its own handle, too, which occupancy is asked of."""
+
+    gpu: FakeGpu
+    emulation: Emulation
+    name: str
+    together: bool
+
+    @property
+    def kernel(self) -> Any:
+        return SimpleNamespace(ptr=self)
+
+    def __call__(self, grid: tuple[int, ...], block: tuple[int, ...], arguments: tuple[Any, ...]) -> None:
+        self.gpu.launch(self.name, grid, block, arguments, self.together)
+        pointers = [int(argument) for argument in arguments]
+        self.emulation.launch(self.name, grid[0], block[0], pointers, together=self.together)
+
+
+@dataclass
 class FakeModule:
     """cupy.RawModule of a file."""
 
-    def __init__(self, gpu: FakeGpu, path: str) -> None:
-        self._gpu = gpu
-        self._text = Path(path).read_bytes().rstrip(b"\0").decode()
-        self.path = path
+    gpu: FakeGpu
+    path: str
+    enable_cooperative_groups: bool
 
-    def get_function(self, name: str) -> Any:
-        emulator.load_scheduler("")
-        kernels = re.findall(r"__launch_bounds__\([^)]*\) (\w+)\(", self._text)
-        text = emulator.host_text(self._text, kernels)
-        library = ctypes.CDLL(str(build_library("fake", text, emulator.KERNEL_FLAGS, emulator.emulator_headers())))
-        entry = getattr(library, f"launch_{name}")
-        entry.argtypes = [ctypes.c_uint, ctypes.c_uint, ctypes.c_void_p, ctypes.c_void_p]
+    def get_function(self, name: str) -> FakeKernel:
+        text = Path(self.path).read_bytes().rstrip(b"\0").decode()
+        kernels = re.findall(r"__launch_bounds__\([^)]*\) (\w+)\(", text)
+        return FakeKernel(self.gpu, Emulation("fake", text, kernels), name, self.enable_cooperative_groups)
 
-        def kernel(grid: tuple[int, ...], block: tuple[int, ...], arguments: tuple[Any, ...]) -> None:
-            self._gpu.launch(name, grid, block, arguments)
-            assert entry(grid[0], block[0], *(int(a) for a in arguments)) == 0
 
-        return kernel
+def occupancy(kernel: FakeKernel, block: int, shared: int) -> int:
+    assert kernel.together and (block, shared) == (256, 0)
+    return RESIDENT // MULTIPROCESSORS
 
 
 def install(gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,8 +182,9 @@ def install(gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     stream = SimpleNamespace(from_external=lambda given: FakeStream(gpu, given.cuda_stream))
     runtime = SimpleNamespace(getDeviceCount=gpu.count_devices, CUDARuntimeError=CUDARuntimeError)
     cupy: Any = ModuleType("cupy")
-    cupy.cuda = SimpleNamespace(nvrtc=gpu.nvrtc, Stream=stream, runtime=runtime)
-    cupy.RawModule = lambda *, path: FakeModule(gpu, path)
+    driver = SimpleNamespace(occupancyMaxActiveBlocksPerMultiprocessor=occupancy)
+    cupy.cuda = SimpleNamespace(nvrtc=gpu.nvrtc, Stream=stream, runtime=runtime, driver=driver)
+    cupy.RawModule = lambda *, path, enable_cooperative_groups: FakeModule(gpu, path, enable_cooperative_groups)
     monkeypatch.setitem(__import__("sys").modules, "cupy", cupy)
     monkeypatch.delitem(__import__("sys").modules, "compll.runtime.devices.cuda", raising=False)
     monkeypatch.setattr(torch.cuda, "device", gpu.use_device)
@@ -172,6 +192,8 @@ def install(gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: gpu.capturing)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: (9, 0))
+    properties = SimpleNamespace(multi_processor_count=MULTIPROCESSORS)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: properties)
 
 
 def is_pointer(value: Any) -> bool:

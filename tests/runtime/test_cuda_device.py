@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 import torch
 from differential.gradients import Run, differences, gradient
-from runtime.fake_cupy import FakeGpu, install, is_pointer
+from runtime.fake_cupy import RESIDENT, FakeGpu, install, is_pointer
 
 import compll
 from compll.diagnostics import InternalError
@@ -115,15 +115,16 @@ def test_low_rank(dtype: torch.dtype, load: Load) -> None:
 
 
 def test_launches(load: Load, gpu: FakeGpu) -> None:
-    """On torch's stream of the tensors' device; whole blocks; two pointers as arguments."""
+    """On torch's stream of the tensors' device; whole blocks; pointers as arguments; cooperative ones all at once."""
     gpu.stream = 0x7700
-    load("onebit").encode(gradient(100_000, "normal"))
-    assert gpu.launches
+    load("topk").encode(gradient(100_000, "normal"))
     for launch in gpu.launches:
         assert (launch.stream, launch.device) == (0x7700, torch.device("cpu"))
         assert len(launch.grid) == 1 and len(launch.block) == 1 and launch.block[0] % 32 == 0
-        assert len(launch.arguments) == 2 and all(is_pointer(a) for a in launch.arguments)
-    assert max(launch.grid[0] for launch in gpu.launches) == -(-100_000 // 16384)
+        assert len(launch.arguments) == (3 if launch.together else 2) and all(is_pointer(a) for a in launch.arguments)
+    tiles = -(-100_000 // 16384)
+    found = [(launch.together, launch.grid[0]) for launch in gpu.launches]
+    assert found == [(False, 1), (False, tiles), (True, RESIDENT)]
 
 
 def tile_addresses(gpu: FakeGpu) -> list[int]:

@@ -1,4 +1,5 @@
-"""The emulator complains about what is wrong with a kernel: deadlocks, mismatched warps, overruns, races."""
+"""The emulator complains about what is wrong with a kernel: deadlocks, mismatched warps, overruns, races; in blocks
+that run one after the other, and in those of a cooperative launch, which are alive together."""
 
 from __future__ import annotations
 
@@ -9,12 +10,12 @@ import sys
 import pytest
 
 from compll.runtime.devices import cpu
-from compll.runtime.devices.emulator import CHECKS, KERNEL_FLAGS, emulator_headers, host_text, load_scheduler
+from compll.runtime.devices.emulation import RESIDENT
 
 pytestmark = pytest.mark.skipif(cpu.available() is not None, reason="needs a C++ compiler")
 
 KERNELS = """
-#include <compll/place.cuh>
+#include <compll/phases.cuh>
 struct Segment { unsigned* out; };
 
 extern "C" __global__ void __launch_bounds__(64) sum_of_lanes(const Segment* segments, const compll::Tile*) {
@@ -48,34 +49,76 @@ extern "C" __global__ void __launch_bounds__(64) beyond_the_end(const Segment* s
     __syncthreads();
     segments->out[threadIdx.x] = shared[threadIdx.x];
 }
+
+// Each block writes its part, and reads that of the block before it.
+__device__ unsigned neighbour() { return (blockIdx.x + gridDim.x - 1) % gridDim.x; }
+
+extern "C" __global__ void __launch_bounds__(64) phases(
+    const Segment* segments, const compll::Tile*, compll::Barrier* barrier) {
+    __shared__ unsigned own;
+    unsigned* const out = segments->out;
+    for (unsigned round = 0; round < 3; ++round) {
+        if (threadIdx.x == 63) own = 100 * round + blockIdx.x;
+        __syncthreads();
+        out[64 * blockIdx.x + threadIdx.x] = own;
+        compll::meet(barrier);
+        const unsigned read = out[64 * neighbour() + threadIdx.x];
+        compll::meet(barrier);
+        out[64 * blockIdx.x + threadIdx.x] = read;
+    }
+}
+extern "C" __global__ void __launch_bounds__(64) phases_without_barrier(
+    const Segment* segments, const compll::Tile*, compll::Barrier*) {
+    unsigned* const out = segments->out;
+    out[64 * blockIdx.x + threadIdx.x] = blockIdx.x;
+    __syncthreads();
+    const unsigned read = out[64 * neighbour() + threadIdx.x];
+    if (read == gridDim.x) out[0] = read;
+}
+extern "C" __global__ void __launch_bounds__(64) last_block(
+    const Segment* segments, const compll::Tile*, compll::Barrier* barrier) {
+    unsigned* const out = segments->out;
+    const compll::Tile tile = {0, blockIdx.x, gridDim.x, 0};
+    for (unsigned round = 0; round < 2; ++round) {
+        out[64 * blockIdx.x + threadIdx.x] = blockIdx.x + 1;
+        if (compll::last_tile(&barrier[1].arrived, tile)) {
+            for (unsigned block = 1; block < gridDim.x; ++block) out[threadIdx.x] += out[64 * block + threadIdx.x];
+        }
+        compll::meet(barrier);
+    }
+}
+extern "C" __global__ void __launch_bounds__(64) one_stays_away(
+    const Segment*, const compll::Tile*, compll::Barrier* barrier) {
+    if (blockIdx.x > 0) compll::meet(barrier);
+}
 """
 NAMES = (
     "sum_of_lanes", "reversed", "without_barrier", "half_at_the_barrier", "half_a_warp", "lane_outside",
-    "beyond_the_end",
+    "beyond_the_end", "phases", "phases_without_barrier", "last_block", "one_stays_away",
 )  # fmt: skip
+TOGETHER = NAMES[7:]
 
 RUN = """
-import ctypes, sys
+import sys
 import numpy as np
-from runtime.test_emulator_device import build
+from compll.diagnostics import InternalError
+from compll.runtime.devices.emulation import RESIDENT, Emulation
+from runtime.test_emulator_device import KERNELS, NAMES, TOGETHER
 kernel, check = sys.argv[1:]
-library = build(check)
-out = np.zeros(64, np.uint32)
+out = np.zeros(64 * RESIDENT, np.uint32)
 segment = np.array([out.ctypes.data], np.int64)
-launch = getattr(library, f"launch_{kernel}")
-launch.argtypes = [ctypes.c_uint, ctypes.c_uint, ctypes.c_void_p, ctypes.c_void_p]
-status = launch(1, 64, segment.ctypes.data, None)
-print(status, *out)
+barriers = np.zeros(4, np.uint32)
+together = kernel in TOGETHER
+pointers = [segment.ctypes.data, 0, barriers.ctypes.data]
+status = 0
+try:
+    Emulation("emulator-test", KERNELS, NAMES, check).launch(
+        kernel, RESIDENT if together else 1, 64, pointers if together else pointers[:2], together=together
+    )
+except InternalError:
+    status = 1
+print(status, *(out if together else out[:64]))
 """
-
-
-def build(check: str):  # type: ignore[no-untyped-def]
-    import ctypes
-
-    load_scheduler(check)
-    text = host_text(KERNELS, NAMES)
-    path = cpu.build_library("emulator-test", text, (*KERNEL_FLAGS, *CHECKS[check][0]), emulator_headers())
-    return ctypes.CDLL(str(path))
 
 
 def run(kernel: str, check: str = "", order: int = 0) -> tuple[str, str]:
@@ -107,6 +150,20 @@ def test_a_correct_kernel_does_not_depend_on_the_order(order: int) -> None:
     assert run("reversed", order=order) == (" ".join(map(str, [0, *range(63, -1, -1)])), "")
 
 
+@pytest.mark.parametrize("order", [0, 1, 2])
+def test_phases_of_blocks_that_are_alive_together(order: int) -> None:
+    neighbours = [block for block in (RESIDENT - 1, *range(RESIDENT - 1)) for _ in range(64)]
+    assert run("phases", order=order) == (" ".join(map(str, [0, *(200 + block for block in neighbours)])), "")
+    counted, complaints = run("last_block", order=order)
+    assert complaints == "" and counted.split()[1] == str(RESIDENT * (RESIDENT + 1) // 2)
+
+
+def test_a_block_that_stays_away_from_the_barrier() -> None:
+    printed, complaints = run("one_stays_away")
+    assert printed.split()[0] == "1"
+    assert f"{RESIDENT - 1} wait for other blocks" in complaints
+
+
 def test_a_missing_barrier_shows_in_the_order() -> None:
     assert run("without_barrier", order=0)[0] != run("without_barrier", order=1)[0]
 
@@ -133,3 +190,9 @@ def test_an_overrun_of_shared_memory() -> None:
 def test_a_race() -> None:
     assert "data race" in run("without_barrier", "thread")[1]
     assert run("reversed", "thread")[1] == ""
+
+
+def test_a_race_between_phases() -> None:
+    assert "data race" in run("phases_without_barrier", "thread")[1]
+    assert run("phases", "thread")[1] == ""
+    assert run("last_block", "thread")[1] == ""

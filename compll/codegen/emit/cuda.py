@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from compll.codegen import ir
-from compll.codegen.emit.cuda_context import Context, DeviceFunction
-from compll.codegen.emit.cuda_launch import Exchange, LaunchStep, LibraryCall, Scratch
+from compll.codegen.emit.cuda_context import Context, DeviceFunction, Turns
+from compll.codegen.emit.cuda_groups import Group, group, print_group
+from compll.codegen.emit.cuda_launch import Exchange, LaunchStep, LibraryCall, Scratch, Work
 from compll.codegen.emit.cuda_memory import Memory
 from compll.codegen.emit.cuda_rows import print_rows
 from compll.codegen.emit.cuda_scalar import is_scalar, print_scalars
@@ -27,7 +28,7 @@ from compll.codegen.emit.cuda_steps import (
 from compll.codegen.emit.cuda_sweep import print_flat
 from compll.codegen.emit.environment import render
 from compll.codegen.emit.expr import storage_ctype
-from compll.codegen.emit.names import identifier
+from compll.codegen.emit.names import Names, identifier
 from compll.codegen.plan import (
     DecodeAscending,
     EncodeAscending,
@@ -43,8 +44,8 @@ from compll.dtypes import NAMED
 from compll.sizes import Num
 
 INCLUDES = (
-    "ascending.cuh", "cast.h", "filter.cuh", "fold.cuh", "math.h", "matrix.cuh", "payload.cuh", "philox.h",
-    "rows.cuh", "scalar.h", "scan.cuh", "select.cuh", "select_rows.cuh", "sort.cuh",
+    "ascending.cuh", "cast.h", "filter.cuh", "fold.cuh", "math.h", "matrix.cuh", "payload.cuh", "phases.cuh",
+    "philox.h", "rows.cuh", "scalar.h", "scan.cuh", "select.cuh", "select_rows.cuh", "sort.cuh",
 )  # fmt: skip
 
 
@@ -92,17 +93,15 @@ def launches(plan: KernelPlan) -> tuple[LaunchStep, ...]:
 def cuda_function(plan: KernelPlan) -> CudaFunction:
     """The kernels of one function and how the host runs them."""
     context = Context(plan=plan, memory=Memory(plan))
-    kernels: dict[str, str] = {}
-    steps: list[LaunchStep] = []
-    for step in _steps(context, plan.kernels):
-        if isinstance(step, DeviceFunction):
-            kernels.setdefault(step.launch.function, step.text)
-            steps.append(step.launch)
-        else:
-            steps.append(step)
+    grouped = group(plan, list(_steps(context, plan.kernels)))
+    groups = list(dict.fromkeys(step for step in grouped if isinstance(step, Group)))
+    functions = {f.name: f.text for each in groups for f in each.functions}
+    names = Names(functions)
+    printed = {each: print_group(context, each, names) for each in groups}
     return CudaFunction(
         name=plan.function, segment=context.segment, record=record_fields(plan), scratch=tuple(context.scratch),
-        kernels=tuple(kernels.values()), steps=tuple(steps),
+        kernels=(*functions.values(), *(text for text, _ in printed.values())),
+        steps=tuple(printed[step][1] if isinstance(step, Group) else step for step in grouped),
     )  # fmt: skip
 
 
@@ -124,11 +123,11 @@ def _wide(ctype: str) -> str:
     return {"f64": "double", "u64": "uint64_t"}[ctype]
 
 
-_Printed = DeviceFunction | LibraryCall | Exchange
+_Printed = DeviceFunction | Turns | LibraryCall | Exchange
 
 
 def _steps(context: Context, kernels: Sequence[Kernel]) -> Iterator[_Printed]:
-    """Everything that runs for these kernels, in order; scalar neighbours as one launch."""
+    """Everything that runs for these kernels, in order; scalar neighbours as one function."""
     at = 0
     while at < len(kernels):
         end = at
@@ -172,18 +171,21 @@ def _step(context: Context, kernel: Kernel) -> Iterator[_Printed]:
 
 
 def _repeat(context: Context, name: str, step: Repeat) -> Iterator[_Printed]:
-    """A loop without the host: every turn is launched, and segments that have left the loop skip theirs."""
+    """A loop without the host: every turn runs, and segments that have left the loop skip theirs."""
     outer = context.active
     flag = f"{context.add_scratch(f'{name}_active', 'uint32_t', 4, Num(1))}[0]"
     first = ["if (threadIdx.x > 0) return;", f"{flag} = {outer or '1'};"]
     context.active = ""
-    yield context.call(name, "begin", first, work=None, block=32)
+    yield context.call(name, "begin", first, work=Work(None), block=32)
     context.active = flag
     head = list(_steps(context, step.head))
     test = ["if (threadIdx.x > 0) return;", f"if (!{context.memory.load(step.condition, '0')}) {flag} = 0;"]
-    head.append(context.call(name, "test", test, work=None, block=32))
+    head.append(context.call(name, "test", test, work=Work(None), block=32))
     body = list(_steps(context, step.body))
     context.active = outer
-    for _ in range(step.limit):
-        yield from head
-        yield from body
+    turn = [*head, *body]
+    inside = tuple(step for step in turn if isinstance(step, (DeviceFunction, Turns)))
+    if len(inside) == len(turn):
+        yield Turns(count=step.limit, steps=inside, active=flag, decided=len(head))
+    else:
+        yield from turn * step.limit

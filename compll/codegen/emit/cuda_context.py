@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from compll.codegen import ir
-from compll.codegen.emit.cuda_launch import THREADS, TILE, Launch, Scratch, launch_bounds
+from compll.codegen.emit.cuda_launch import THREADS, Scratch, Work
 from compll.codegen.emit.cuda_memory import Memory
 from compll.codegen.emit.environment import render
 from compll.codegen.emit.expr import constant
 from compll.codegen.emit.names import Names, identifier
 from compll.codegen.plan import KernelPlan, record_fields
-from compll.sizes import Num, Size
+from compll.sizes import Num, Size, product
 
 CTYPE_BYTES = {
     "float": 4, "uint32_t": 4, "int32_t": 4, "double": 8, "int64_t": 8, "bool": 1, "uint8_t": 1, "uint16_t": 2,
@@ -24,7 +24,6 @@ class CallView:
     """A kernel that hands lambdas to the device library: templates/cuda/call.cu.j2."""
 
     comments: Sequence[str]
-    bounds: str
     name: str
     segment: str
     active: str
@@ -34,10 +33,32 @@ class CallView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceFunction:
-    """The text of one kernel and how it is launched."""
+    """The text of a function that serves one tile, `<name>_tile(s, tile, pool)`, and what its launch must have.
 
+    `pool` bytes of shared memory are the function's while it runs. `streamed` is a measure of what it moves: the bytes
+    of a position, of a function that walks the whole gradient (else 0).
+    """
+
+    name: str
     text: str
-    launch: Launch
+    work: Work
+    block: int = THREADS
+    pool: int = 0
+    streamed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turns:
+    """Functions that run in order, and all of them `count` times.
+
+    `active`, where not "", is a flag of the segment; behind the first `decided` steps, a turn in which it is 0 for all
+    segments may be the last.
+    """
+
+    count: int
+    steps: tuple[DeviceFunction | Turns, ...]
+    active: str = ""
+    decided: int = 0
 
 
 @dataclass
@@ -73,17 +94,23 @@ class Context:
         return f"s.{name}"
 
     def call(
-        self, kernel: str, phase: str, body: Iterable[str], *, work: Size | None, per_tile: int = TILE,
-        uniform: Sequence[str] = (), comments: Sequence[str] = (), block: int = THREADS,
+        self, kernel: str, phase: str, body: Iterable[str], *, work: Work, uniform: Sequence[str] = (),
+        comments: Sequence[str] = (), block: int = THREADS, pool: int = 0, streamed: int = 0,
     ) -> DeviceFunction:  # fmt: skip
-        """A kernel made of `body`, mostly a library call."""
+        """A function made of `body`, mostly a library call."""
         name = self.function_name(kernel, phase)
         view = CallView(
-            comments=comments, bounds=launch_bounds(block), name=name, segment=self.segment, active=self.active,
-            uniform=uniform, body=tuple(body),
-        )  # fmt: skip
-        launch = Launch(function=name, work=work, per_tile=per_tile, block=block)
-        return DeviceFunction(text=render("cuda/call.cu.j2", view), launch=launch)
+            comments=comments, name=name, segment=self.segment, active=self.active, uniform=uniform, body=tuple(body)
+        )
+        text = render("cuda/call.cu.j2", view)
+        return DeviceFunction(name=name, text=text, work=work, block=block, pool=pool, streamed=streamed)
+
+    def streamed(self, shape: tuple[Size, ...], values: Iterable[ir.Value]) -> int:
+        """What a walk over a space moves for each position of it, of these arrays; 0 where it is not the gradient's."""
+        if product(shape) != product(self.plan.gradient.shape):
+            return 0
+        buffers = {buffer.name: buffer for buffer in map(self.memory.buffer, values) if buffer.shape}
+        return sum(-(-buffer.dtype.bits // 8) for buffer in buffers.values())
 
 
 def lambda_lines(name: str, parameters: str, body: Iterable[str]) -> list[str]:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from compll.codegen import ir
-from compll.codegen.emit.cuda_context import Context, DeviceFunction, comments_of
-from compll.codegen.emit.cuda_launch import THREADS, TILE, Launch, launch_bounds
+from compll.codegen.emit.cuda_context import Context, DeviceFunction, Turns, comments_of
+from compll.codegen.emit.cuda_launch import Work
 from compll.codegen.emit.cuda_replay import Lines, SweepBody
 from compll.codegen.emit.cuda_spelling import RESERVED
 from compll.codegen.emit.environment import render
@@ -25,7 +25,6 @@ class FlatView:
     """templates/cuda/flat.cu.j2; `collected` declares what `collectives` use of a position, zero beyond the extent."""
 
     comments: Sequence[str]
-    bounds: str
     name: str
     segment: str
     active: str
@@ -56,7 +55,8 @@ class FlatSweep:
     epilogue: list[str] = field(default_factory=list)
     last: list[str] = field(default_factory=list)
     before: list[DeviceFunction] = field(default_factory=list)
-    after: list[DeviceFunction] = field(default_factory=list)
+    after: list[DeviceFunction | Turns] = field(default_factory=list)
+    pool: int = 0  # bytes of shared memory that sinks have taken
 
     @classmethod
     def of(cls, context: Context, kernel: str, sweep: ir.Sweep) -> FlatSweep:
@@ -83,20 +83,29 @@ class FlatSweep:
         """Scratch for the sink that makes `name`."""
         return self.context.add_scratch(f"{self.kernel}_{self.part(name, part)}", ctype, element_bytes, count)
 
-    def call(self, phase: str, body: Sequence[str], uniform: Sequence[str] = ()) -> DeviceFunction:
-        """Another launch over the same space."""
-        return self.context.call(self.kernel, phase, body, work=self.space, uniform=[self.extent_line, *uniform])
+    def call(self, phase: str, body: Sequence[str], uniform: Sequence[str] = (), pool: int = 0) -> DeviceFunction:
+        """Another walk over the same space."""
+        uniform = [self.extent_line, *uniform]
+        return self.context.call(self.kernel, phase, body, work=Work(self.space), uniform=uniform, pool=pool)
 
-    def main_launch(self) -> DeviceFunction:
-        """The launch that evaluates the body, with everything that the sinks have added."""
+    def main_walk(self) -> DeviceFunction:
+        """The walk that evaluates the body, with everything that the sinks have added."""
         name = self.context.function_name(self.kernel)
         view = FlatView(
-            comments=comments_of(self.sweep.origin), bounds=launch_bounds(THREADS), name=name,
-            segment=self.context.segment, active=self.context.active,
+            comments=comments_of(self.sweep.origin), name=name, segment=self.context.segment,
+            active=self.context.active,
             uniform=[self.extent_line, *self.main.uniform, *self.uniform],
             ahead=self.main.ahead.declarations, loads=self.main.ahead.lines, collected=self.collected,
             body=[*self.main.inner, *self.body.store_lines(self.main), *self.inner], collectives=self.collectives,
             epilogue=self.epilogue, last=self.last,
         )  # fmt: skip
-        launch = Launch(function=name, work=self.space, per_tile=TILE)
-        return DeviceFunction(text=render("cuda/flat.cu.j2", view), launch=launch)
+        return DeviceFunction(
+            name=name, text=render("cuda/flat.cu.j2", view), work=Work(self.space), pool=self.pool,
+            streamed=self.context.streamed(self.sweep.shape, own_arrays(self.sweep)),
+        )  # fmt: skip
+
+
+def own_arrays(sweep: ir.Sweep) -> list[ir.Value]:
+    """The arrays that a sweep reads and writes at its own position."""
+    read = [s.source for s in sweep.body if s.opcode == "load" and s.source is not None]
+    return [*read, *(sink.result for sink in sweep.sinks if isinstance(sink, ir.Write))]

@@ -1,9 +1,7 @@
 """What the host must know of generated CUDA: which functions to launch, in which order, over how many tiles.
 
-Every function has the signature `(const <Function>Segment* segments, const compll::Tile* tiles)`. The host evaluates
-`work` for every segment of the batch, cuts it into tiles of `per_tile` (at least one a segment), lists them as
-`compll::Tile {segment, index, count, 0}` of four u32 in order, and starts one block for each. A device follows these
-records and knows no pattern.
+The host evaluates a `Work` for every segment of the batch, cuts it into tiles (at least one a segment) and lists them
+as `compll::Tile {segment, index, count, 0}` of four u32 in order. A device follows these records and knows no pattern.
 """
 
 from __future__ import annotations
@@ -34,17 +32,39 @@ class Scratch:
     count: Size
 
 
+@dataclass(frozen=True, slots=True)
+class Work:
+    """`per_tile` units of a size of the segment to a tile; None means one tile for each segment."""
+
+    size: Size | None
+    per_tile: int = TILE
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """One launch of `function`: `per_tile` units of `work` to a block of `block` threads, no dynamic shared memory.
+    """One launch of `function(const <Function>Segment* segments, const compll::Tile* tiles)`, a block for each tile.
 
-    `work` is a size of the segment; None means one tile for each segment.
+    A block has `block` threads and no dynamic shared memory.
     """
 
     function: str
-    work: Size | None
-    per_tile: int = TILE
+    work: Work
     block: int = THREADS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phases:
+    """One cooperative launch of `function(segments, const compll::Tile* tables, compll::Barrier* barrier)`, in which
+    `phases` (names for people, in order) follow each other.
+
+    The tables begin with a row `{first, tiles, 0, 0}` for each of `works`: where its tiles are among the rows behind
+    those. As many blocks as the device can keep alive together, at most the most tiles of a work, of THREADS threads;
+    the barrier is zero before the first launch and left for the next.
+    """
+
+    function: str
+    works: tuple[Work, ...]
+    phases: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +82,7 @@ class Exchange:
     step: ir.AllReduce
 
 
-LaunchStep = Union[Launch, LibraryCall, Exchange]
+LaunchStep = Union[Launch, Phases, LibraryCall, Exchange]
 
 
 def launch_bounds(block: int) -> str:

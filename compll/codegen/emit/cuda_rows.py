@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from compll.codegen import ir
 from compll.codegen.emit.cuda_combine import combine_text, result_texts
 from compll.codegen.emit.cuda_context import CTYPE_BYTES, Context, DeviceFunction, comments_of, lambda_lines
-from compll.codegen.emit.cuda_launch import THREADS, Launch, launch_bounds
+from compll.codegen.emit.cuda_flat import own_arrays
+from compll.codegen.emit.cuda_launch import Work
 from compll.codegen.emit.cuda_replay import Lines, SweepBody
 from compll.codegen.emit.cuda_select import pad_lines
 from compll.codegen.emit.cuda_spelling import RESERVED
@@ -31,7 +32,6 @@ class RowsView:
     """templates/cuda/rows.cu.j2."""
 
     comments: Sequence[str]
-    bounds: str
     name: str
     segment: str
     active: str
@@ -62,10 +62,11 @@ class RowSweep:
     inner: list[str] = field(default_factory=list)
     pass_end: list[str] = field(default_factory=list)
     row_end: list[str] = field(default_factory=list)
+    pool: int = 0  # bytes of shared memory that sinks have taken
 
 
 def print_rows(context: Context, kernel: str, sweep: ir.Sweep) -> list[DeviceFunction]:
-    """The launches of a sweep with results per row, in order."""
+    """The functions of a sweep with results per row, in order."""
     body = SweepBody(context=context, kernel=kernel, sweep=sweep, by_rows=True)
     main = body.print_first()
     rows = RowSweep(
@@ -84,14 +85,16 @@ def _main(rows: RowSweep, stores: list[str]) -> DeviceFunction:
     narrow = f"{columns} <= compll::CHUNK" if folds_only else "false"
     space = f"const compll::Rows rows = {{{memory.index(rows.sweep.shape[0])}, {columns}, {narrow}}};"
     view = RowsView(
-        comments=comments_of(rows.sweep.origin), bounds=launch_bounds(THREADS), name=name, segment=context.segment,
-        active=context.active, uniform=[space, "if (rows.rows == 0) return;", *rows.main.uniform, *rows.uniform],
+        comments=comments_of(rows.sweep.origin), name=name, segment=context.segment, active=context.active,
+        uniform=[space, "if (rows.rows == 0) return;", *rows.main.uniform, *rows.uniform],
         row=[*rows.main.at(Level.ROW), *rows.row], lanes=rows.lanes,
         ahead=rows.main.ahead.declarations, loads=rows.main.ahead.lines,
         body=[*rows.main.at(Level.ELEMENT), *stores, *rows.inner], pass_end=rows.pass_end, row_end=rows.row_end,
     )  # fmt: skip
-    launch = Launch(function=name, work=rows.sweep.shape[0], per_tile=ROWS_PER_TILE)
-    return DeviceFunction(text=render("cuda/rows.cu.j2", view), launch=launch)
+    return DeviceFunction(
+        name=name, text=render("cuda/rows.cu.j2", view), work=Work(rows.sweep.shape[0], ROWS_PER_TILE), pool=rows.pool,
+        streamed=context.streamed(rows.sweep.shape, own_arrays(rows.sweep)),
+    )  # fmt: skip
 
 
 def _sink(rows: RowSweep, sink: ir.Sink) -> None:
@@ -141,7 +144,9 @@ def _select(rows: RowSweep, sink: ir.Top | ir.Kth) -> None:
     order = "uint64_t" if CTYPE_BYTES[ctype] == 8 else "uint32_t"
     selections = sum(isinstance(s, (ir.Top, ir.Kth)) for s in rows.sweep.sinks)
     cached = KEY_BYTES // selections // CTYPE_BYTES[order]
-    rows.uniform += [f"constexpr unsigned {name}_cached = {cached};", f"__shared__ {order} {name}_keys[{name}_cached];"]
+    keys = f"reinterpret_cast<{order}*>(pool + {rows.pool // 8})"
+    rows.uniform += [f"constexpr unsigned {name}_cached = {cached};", f"{order}* const {name}_keys = {keys};"]
+    rows.pool += 8 * -(-cached * CTYPE_BYTES[order] // 8)
     key = rows.main.name(sink.key)
     rows.inner.append(f"if (column < {name}_cached) {name}_keys[column] = compll::order_key({key});")
     carried = [] if isinstance(sink, ir.Kth) else [n for _, n in sink.carried]

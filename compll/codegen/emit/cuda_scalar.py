@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from compll.codegen import ir
 from compll.codegen.emit.cuda_context import Context, DeviceFunction
+from compll.codegen.emit.cuda_launch import Work
 from compll.codegen.emit.cuda_spelling import RESERVED, CudaSpelling
 from compll.codegen.emit.expr import body_lines
 from compll.codegen.emit.names import Names
@@ -28,7 +29,7 @@ def print_scalars(context: Context, kernels: Sequence[Kernel], after: Sequence[s
     for kernel in kernels:
         block = _lines(context, kernel.step)
         body += block if len(block) == 1 else ["{", *(f"    {line}" for line in block), "}"]
-    return context.call(kernels[0].name, "", [*body, *after], work=None, block=WARP)
+    return context.call(kernels[0].name, "", [*body, *after], work=Work(None), block=WARP)
 
 
 def _lines(context: Context, step: Step) -> list[str]:

@@ -1,19 +1,21 @@
-"""What filters and selections add to a flat sweep: marks in its main launch, and launches after it that read again what
-was marked (include/compll/filter.cuh, select.cuh)."""
+"""What filters and selections add to a flat sweep: marks in its main walk, and walks after it that read again what was
+marked (include/compll/filter.cuh, select.cuh)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from compll.codegen import ir
-from compll.codegen.emit.cuda_context import Context, lambda_lines, zero_of
+from compll.codegen.emit.cuda_context import Context, Turns, lambda_lines, zero_of
 from compll.codegen.emit.cuda_flat import FlatSweep
-from compll.codegen.emit.cuda_launch import CHUNK, RUN, parts_of
+from compll.codegen.emit.cuda_launch import CHUNK, RUN, Work, parts_of
 from compll.codegen.emit.cuda_replay import Lines
 from compll.sizes import Num
 
 DIGIT_BITS = 11  # of the histograms in select.cuh
-SELECTION_BYTES = 4 * 2**DIGIT_BITS + 32
+BINS_BYTES = 4 * 2**DIGIT_BITS
+SAMPLES = 4096  # there, too
+SELECTION_BYTES = BINS_BYTES + 32
 FILTER_BYTES = 32
 
 
@@ -59,8 +61,12 @@ class _Selection:
     wanted: str
 
     @property
+    def order_bytes(self) -> int:
+        return 8 if self.order == "uint64_t" else 4
+
+    @property
     def digits(self) -> int:
-        return -(-(64 if self.order == "uint64_t" else 32) // DIGIT_BITS)
+        return -(-8 * self.order_bytes // DIGIT_BITS)
 
 
 def print_selection(flat: FlatSweep, sink: ir.Top | ir.Kth) -> None:
@@ -70,12 +76,12 @@ def print_selection(flat: FlatSweep, sink: ir.Top | ir.Kth) -> None:
     _mark_candidates(flat, sink, selection)
     lines = flat.body.print((sink.key,))
     key = _key(lines, sink.key)
-    again = f"compll::rescan({selection.state}, s.arrivals, tile, extent, {selection.wanted}, key);"
-    flat.after.append(flat.call(flat.part(selection.name, "rescan"), [*key, again], lines.uniform))
-    refine = f"compll::refine({selection.state}, {selection.mask}, s.arrivals, tile, extent, key)"
+    again = f"compll::rescan({selection.state}, s.arrivals, tile, extent, {selection.wanted}, key, pool);"
+    flat.after.append(flat.call(flat.part(selection.name, "rescan"), [*key, again], lines.uniform, BINS_BYTES))
+    refine = f"compll::refine({selection.state}, {selection.mask}, s.arrivals, tile, extent, key, pool)"
     done = _kth_result(flat, sink, selection, refine) if isinstance(sink, ir.Kth) else [f"{refine};"]
-    refined = flat.call(flat.part(selection.name, "refine"), [*key, *done], lines.uniform)
-    flat.after += [refined] * (selection.digits - 1)
+    refined = flat.call(flat.part(selection.name, "refine"), [*key, *done], lines.uniform, BINS_BYTES)
+    flat.after.append(Turns(count=selection.digits - 1, steps=(refined,)))
     if isinstance(sink, ir.Top):
         _write_top(flat, sink, selection)
 
@@ -101,11 +107,12 @@ def _key(lines: Lines, root: str) -> list[str]:
 
 def _print_sample(flat: FlatSweep, sink: ir.Top | ir.Kth, selection: _Selection) -> None:
     lines = flat.body.print((sink.key,), before=True)
-    call = f"compll::sample_keys({selection.state}, extent, {selection.wanted}, key);"
+    call = f"compll::sample_keys({selection.state}, extent, {selection.wanted}, key, pool);"
     body = [*_key(lines, sink.key), call]
     uniform = [flat.extent_line, *lines.uniform]
     phase = flat.part(selection.name, "sample")
-    flat.before.append(flat.context.call(flat.kernel, phase, body, work=None, uniform=uniform))
+    pool = SAMPLES * selection.order_bytes + BINS_BYTES
+    flat.before.append(flat.context.call(flat.kernel, phase, body, work=Work(None), uniform=uniform, pool=pool))
 
 
 def _mark_candidates(flat: FlatSweep, sink: ir.Top | ir.Kth, selection: _Selection) -> None:
@@ -113,9 +120,10 @@ def _mark_candidates(flat: FlatSweep, sink: ir.Top | ir.Kth, selection: _Selecti
     name, order = selection.name, selection.order
     flat.uniform += [
         f"const {order} {name}_hint = {selection.state}->hint;",
-        f"__shared__ uint32_t {name}_bins[compll::BINS];",
+        f"uint32_t* const {name}_bins = compll::bins_of(pool, {flat.pool});",
         f"compll::clear_bins({name}_bins);",
     ]
+    flat.pool += BINS_BYTES
     flat.collected.append(f"bool {name}_candidate = false;")
     flat.inner += [
         f"const {order} {name}_order = compll::order_key({flat.main.name(sink.key)});",

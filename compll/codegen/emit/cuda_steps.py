@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from compll.codegen import ir
 from compll.codegen.emit.cuda_context import CTYPE_BYTES, Context, DeviceFunction, comments_of, lambda_lines
-from compll.codegen.emit.cuda_launch import THREADS, parts_of
+from compll.codegen.emit.cuda_launch import THREADS, Work, parts_of
 from compll.codegen.emit.cuda_sweep import print_copy
 from compll.codegen.emit.expr import compute_ctype
 from compll.codegen.layout import Section
@@ -32,7 +32,7 @@ def print_sort(context: Context, kernel: str, step: ir.Sort) -> list[DeviceFunct
         f"    {memory.store(step.result, '(base + at)', 'items[at]')}",
         "}",
     ]
-    return [context.call(kernel, "", body, work=rows, per_tile=1, comments=comments_of(step.origin))]
+    return [context.call(kernel, "", body, work=Work(rows, 1), comments=comments_of(step.origin))]
 
 
 def print_transpose(context: Context, kernel: str, step: ir.Transpose) -> list[DeviceFunction]:
@@ -46,7 +46,7 @@ def print_orthonormalize(context: Context, kernel: str, step: ir.Orthonormalize)
     memory = context.memory
     rows, columns = (memory.index(size) for size in step.result.shape)
     body = [f"compll::orthonormalize({memory.pointer(step.result)}, {rows}, {columns});"]
-    run = context.call(kernel, "", body, work=None, comments=comments_of(step.origin))
+    run = context.call(kernel, "", body, work=Work(None), comments=comments_of(step.origin))
     return [*print_assignment(context, kernel, step.result, step.source), run]
 
 
@@ -89,11 +89,11 @@ def print_encode_ascending(context: Context, kernel: str, step: EncodeAscending)
         "}",
     ]
     uniform = [*_shape_lines(context, section), f"const index_t extent = {extent};"]
-    return [context.call(kernel, "", body, work=product(section.shape), uniform=uniform)]
+    return [context.call(kernel, "", body, work=Work(product(section.shape)), uniform=uniform)]
 
 
 def print_decode_ascending(context: Context, kernel: str, step: DecodeAscending) -> list[DeviceFunction]:
-    """A section of one row in two launches over the words of its bit vector; of several, a block for each row."""
+    """A section of one row in two walks over the words of its bit vector; of several, a block for each row."""
     memory = context.memory
     section = step.section
     assert section.low_bytes is not None
@@ -103,7 +103,7 @@ def print_decode_ascending(context: Context, kernel: str, step: DecodeAscending)
         store = memory.store(step.result, "(row * index_t(shape.k) + index_t(at))", "index")
         body = ["const index_t row = tile.index;", *lambda_lines("emit", "uint64_t at, uint32_t index", [store])]
         body.append(f"if (row < shape.rows) compll::decode_ascending_row(section, shape, row, {count}, emit);")
-        return [context.call(kernel, "", body, work=section.shape[0], per_tile=1, uniform=uniform)]
+        return [context.call(kernel, "", body, work=Work(section.shape[0], 1), uniform=uniform)]
     words = apply("ceil", apply("div", apply("sub", section.nbytes, section.low_bytes), Num(4)))
     counts_length = apply("add", parts_of(words, THREADS), Num(1))
     counts = context.add_scratch(f"{kernel}_counts", "uint32_t", 4, counts_length)
@@ -111,6 +111,6 @@ def print_decode_ascending(context: Context, kernel: str, step: DecodeAscending)
     emit = lambda_lines("emit", "uint64_t at, uint32_t index", [memory.store(step.result, "index_t(at)", "index")])
     second = [*emit, f"compll::decode_ascending(section, shape, {counts}, tile, {count}, emit);"]
     return [
-        context.call(kernel, "count", first, work=words, per_tile=THREADS, uniform=uniform),
-        context.call(kernel, "", second, work=words, per_tile=THREADS, uniform=uniform),
+        context.call(kernel, "count", first, work=Work(words, THREADS), uniform=uniform),
+        context.call(kernel, "", second, work=Work(words, THREADS), uniform=uniform),
     ]

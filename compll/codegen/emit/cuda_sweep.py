@@ -6,20 +6,20 @@ from typing import assert_never
 
 from compll.codegen import ir
 from compll.codegen.emit.cuda_combine import combine_text, result_texts
-from compll.codegen.emit.cuda_context import Context, DeviceFunction, lambda_lines, zero_of
+from compll.codegen.emit.cuda_context import Context, DeviceFunction, Turns, lambda_lines, zero_of
 from compll.codegen.emit.cuda_flat import FlatSweep
-from compll.codegen.emit.cuda_launch import CHUNK, parts_of
+from compll.codegen.emit.cuda_launch import CHUNK, Work, parts_of
 from compll.codegen.emit.cuda_select import print_filter, print_selection
 from compll.sizes import product
 
 
-def print_flat(context: Context, kernel: str, sweep: ir.Sweep) -> list[DeviceFunction]:
-    """The launches of a sweep without results per row, in order."""
+def print_flat(context: Context, kernel: str, sweep: ir.Sweep) -> list[DeviceFunction | Turns]:
+    """The functions of a sweep without results per row, in order."""
     flat = FlatSweep.of(context, kernel, sweep)
     for sink in sweep.sinks:
         _sink(flat, sink)
     scans_only = all(isinstance(sink, ir.Scan) for sink in sweep.sinks)
-    main = [] if scans_only and not flat.body.stores else [flat.main_launch()]
+    main = [] if scans_only and not flat.body.stores else [flat.main_walk()]
     return [*flat.before, *main, *flat.after]
 
 
@@ -81,7 +81,7 @@ def _put(flat: FlatSweep, sink: ir.Put) -> None:
 
 
 def print_base(context: Context, kernel: str, sink: ir.Put) -> list[DeviceFunction]:
-    """The launch that fills the result of a scatter with its base, where they are not the same memory."""
+    """The walk that fills the result of a scatter with its base, where they are not the same memory."""
     memory = context.memory
     if sink.base is not None and memory.buffer(sink.base) == memory.buffer(sink.result):
         return []
@@ -90,16 +90,19 @@ def print_base(context: Context, kernel: str, sink: ir.Put) -> list[DeviceFuncti
 
 
 def print_copy(context: Context, kernel: str, phase: str, result: ir.Value, text: str) -> DeviceFunction:
-    """A launch that stores `text`, an expression of position `i`, at every position of `result`."""
+    """A walk that stores `text`, an expression of position `i`, at every position of `result`."""
     store = context.memory.store(result, "i", text)
     body = ["for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); ++strip) {"]
     body += ["    const index_t i = compll::position_of(tile, strip);", f"    if (i < extent) {{ {store} }}", "}"]
     extent = f"const index_t extent = {context.memory.space(result.shape, result.count)};"
-    return context.call(kernel, phase, body, work=product(result.shape), uniform=[extent])
+    return context.call(
+        kernel, phase, body, work=Work(product(result.shape)), uniform=[extent],
+        streamed=context.streamed(result.shape, (result,)),
+    )  # fmt: skip
 
 
 def _scan(flat: FlatSweep, sink: ir.Scan) -> None:
-    """Two launches of their own, in which a thread walks a strip of 64 neighbours."""
+    """Two walks of their own, in which a thread walks a strip of 64 neighbours."""
     name = flat.names.fresh(sink.result.name)
     op = combine_text(sink.combine, flat.dtype(sink.value), flat.context, "combine")
     carries = flat.add_scratch(name, "carries", op.state, op.state_bytes, parts_of(flat.space, CHUNK))

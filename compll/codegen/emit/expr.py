@@ -67,7 +67,9 @@ class Line:
 
     @property
     def declaration(self) -> str:
-        return f"{'constexpr' if self.literal else 'const'} {compute_ctype(self.dtype)} {self.name} = {self.text};"
+        spared = "[[maybe_unused]] " if self.is_zero else ""  # `only_if` does without
+        constness = "constexpr" if self.literal else "const"
+        return f"{spared}{constness} {compute_ctype(self.dtype)} {self.name} = {self.text};"
 
 
 def compute_ctype(dtype: DType) -> str:

@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from compll.codegen import ir
 from compll.codegen.driver import Compilation
 from compll.codegen.emit.cuda import emit
-from compll.codegen.emit.cuda_launch import Exchange, Launch, LibraryCall
+from compll.codegen.emit.cuda_launch import THREADS, Exchange, Launch, LibraryCall, Phases
 from compll.diagnostics import InternalError
 from compll.runtime.devices.base import LoadedFunction, Segment
-from compll.runtime.devices.cuda_batch import Lane, upload
+from compll.runtime.devices.cuda_batch import Batch, Grid, Lane, upload
 from compll.runtime.devices.cuda_code import build, target_of
-from compll.runtime.devices.launching import Launching
+from compll.runtime.devices.launching import Kernels, Launching
 from compll.runtime.devices.matrices import Matrices
 from compll.runtime.devices.records import Records, Workspace
 
@@ -45,20 +45,27 @@ def available() -> str | None:
 
 @dataclass
 class Code:
-    """The kernels of a compilation, compiled and loaded for a GPU when first wanted."""
+    """The kernels of a compilation, compiled and loaded for a GPU when first wanted.
+
+    A module launches all its kernels in one way, so those of cooperative launches come from a second one.
+    """
 
     compilation: Compilation
-    _modules: dict[tuple[int, bool], Any] = field(default_factory=dict)
+    _modules: dict[tuple[int, bool, bool], Any] = field(default_factory=dict)
     _kernels: dict[tuple[int, bool, str], Any] = field(default_factory=dict)
+    _resident: dict[tuple[int, bool, str], int] = field(default_factory=dict)
 
-    def compile(self, index: int, wide: bool = False) -> Any:
-        """The module for GPU `index`; `wide` for positions of 64 bits. Raises as `build` and `target_of` do."""
-        key = (index, wide)
+    def compile(self, index: int, wide: bool = False, together: bool = False) -> Any:
+        """The module for GPU `index`; `wide` for positions of 64 bits, `together` for cooperative launches.
+
+        Raises as `build` and `target_of` do.
+        """
+        key = (index, wide, together)
         if key not in self._modules:
             nvrtc = cupy.cuda.nvrtc
             target = target_of(torch.cuda.get_device_capability(index), nvrtc)
             path = build(self.compilation.program.name, self._text(wide), target, nvrtc)
-            self._modules[key] = cupy.RawModule(path=str(path))
+            self._modules[key] = cupy.RawModule(path=str(path), enable_cooperative_groups=together)
         return self._modules[key]
 
     def _text(self, wide: bool) -> str:
@@ -66,12 +73,22 @@ class Code:
             return self.compilation.source("cuda")
         return emit(self.compilation.program.name, tuple(self.compilation.plans.values()), wide=True)
 
-    def kernel(self, index: int, wide: bool, name: str) -> Any:
-        """A kernel's handle, which belongs to one GPU."""
-        key = (index, wide, name)
+    def kernel(self, index: int, wide: bool, launch: Kernels) -> Any:
+        """The handle of a launch's kernel, which belongs to one GPU."""
+        key = (index, wide, launch.function)
         if key not in self._kernels:
-            self._kernels[key] = self.compile(index, wide).get_function(name)
+            module = self.compile(index, wide, isinstance(launch, Phases))
+            self._kernels[key] = module.get_function(launch.function)
         return self._kernels[key]
+
+    def resident(self, index: int, wide: bool, launch: Phases) -> int:
+        """How many blocks of a cooperative launch a GPU keeps alive together."""
+        key = (index, wide, launch.function)
+        if key not in self._resident:
+            handle = self.kernel(index, wide, launch).kernel.ptr
+            each = cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(handle, THREADS, 0)
+            self._resident[key] = each * torch.cuda.get_device_properties(index).multi_processor_count
+        return self._resident[key]
 
 
 @dataclass(frozen=True)
@@ -104,9 +121,8 @@ class CudaFunction:
         grids = iter(batch.grids)
         for step in self.launching.function.steps:
             match step:
-                case Launch():
-                    kernel = self.code.kernel(device.index or 0, batch.wide, step.function)
-                    self._launch(kernel, step, table.data_ptr(), next(grids))
+                case Launch() | Phases():
+                    self._launch(step, table.data_ptr(), next(grids), batch, device.index or 0)
                 case LibraryCall(step=product):
                     self._multiply(product, segments, words, workspace)
                 case Exchange():
@@ -114,10 +130,16 @@ class CudaFunction:
                 case _:
                     assert_never(step)
 
-    def _launch(self, kernel: Any, step: Launch, table: int, grid: tuple[int, int]) -> None:
-        tiles, address = grid
+    def _launch(self, step: Kernels, table: int, grid: Grid, batch: Batch, index: int) -> None:
+        blocks, threads, pointers = grid.tiles, THREADS, [table, grid.address]
+        if isinstance(step, Phases):
+            blocks = min(blocks, self.code.resident(index, batch.wide, step))
+            pointers.append(batch.barrier)
+        else:
+            threads = step.block
+        kernel = self.code.kernel(index, batch.wide, step)
         try:
-            kernel((tiles,), (step.block,), (np.uint64(table), np.uint64(address)))  # two pointers: 8 bytes each
+            kernel((blocks,), (threads,), tuple(map(np.uint64, pointers)))  # 8 bytes each
         except RuntimeError as problem:
             raise InternalError(
                 f"CUDA refused kernel `{step.function}` of `{self.name}` ({problem}); the cause may be earlier work"

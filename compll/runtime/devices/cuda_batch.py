@@ -18,9 +18,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from compll.codegen.emit.cuda_launch import Launch
+from compll.codegen.emit.cuda_launch import Phases
 from compll.runtime.devices.base import Segment
-from compll.runtime.devices.launching import Environment, Launching
+from compll.runtime.devices.launching import BARRIER_BYTES, Environment, Launching
 from compll.sizes import extent
 
 #: Batches whose tables and scratch a function keeps for one stream; a model's buckets are fewer.
@@ -38,12 +38,22 @@ def upload(array: NDArray[Any], device: torch.device) -> torch.Tensor:
     return host.to(device, non_blocking=True, copy=True)
 
 
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The tiles of a launch (the most of a phase) and where its tables are."""
+
+    tiles: int
+    address: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """What depends on the segments' shapes only. `grids` has (tiles, their address) for each launch, in order."""
+    """What depends on the segments' shapes only. `grids` has one for each launch, in order; at `barrier` the blocks of
+    a launch meet."""
 
-    grids: tuple[tuple[int, int], ...]
+    grids: tuple[Grid, ...]
     scratch_pointers: NDArray[np.int64]
+    barrier: int
     wide: bool
     memory: tuple[torch.Tensor, ...]  # what the addresses point into
 
@@ -70,27 +80,30 @@ class Lane:
 
 
 def make_batch(launching: Launching, segments: Sequence[Segment], device: torch.device) -> Batch:
-    """Tiles in one copy, zeroed scratch."""
-    launches = [step for step in launching.function.steps if isinstance(step, Launch)]
-    distinct = {(step.work, step.per_tile): launching.tiles(step, segments) for step in launches}
-    tiles = upload(np.concatenate(list(distinct.values())), device) if distinct else torch.empty(0, device=device)
-    grids, address = {}, tiles.data_ptr()
-    for work, table in distinct.items():
-        grids[work] = len(table), address
-        address += table.nbytes
-    scratch = torch.zeros(max(1, launching.scratch_bytes(segments)), dtype=torch.uint8, device=device)
+    """Tables in one copy, zeroed scratch with the barrier behind it."""
+    tables = [launching.tables(launch, segments) for launch in launching.launches]
+    distinct = {id(each): each for each in tables}
+    rows = [each.rows for each in distinct.values()]
+    uploaded = upload(np.concatenate(rows), device) if rows else torch.empty(0, device=device)
+    grids, address = {}, uploaded.data_ptr()
+    for name, each in distinct.items():
+        grids[name] = Grid(each.tiles, address)
+        address += each.rows.nbytes
+    scratch_bytes = launching.scratch_bytes(segments)
+    scratch = torch.zeros(scratch_bytes + BARRIER_BYTES, dtype=torch.uint8, device=device)
     return Batch(
-        grids=tuple(grids[step.work, step.per_tile] for step in launches),
+        grids=tuple(grids[id(each)] for each in tables),
         scratch_pointers=launching.scratch_table(segments, scratch.data_ptr()),
+        barrier=scratch.data_ptr() + scratch_bytes,
         wide=any(needs_wide(launching, segment.environment) for segment in segments),
-        memory=(tiles, scratch),
+        memory=(uploaded, scratch),
     )
 
 
 def needs_wide(launching: Launching, environment: Environment) -> bool:
     """Whether a position in some array or iteration space of the function needs more than 32 bits."""
     sizes, plan = launching.environment(environment), launching.plan
-    spaces = [step.work for step in launching.function.steps if isinstance(step, Launch) and step.work is not None]
-    extents = [extent(size, sizes) for size in spaces]
+    works = [work for each in launching.launches for work in (each.works if isinstance(each, Phases) else (each.work,))]
+    extents = [extent(work.size, sizes) for work in works if work.size is not None]
     arrays = [math.prod(extent(size, sizes) for size in buffer.shape) for buffer in plan.buffers]
     return max([int(environment["numel"]), *extents, *arrays]) >= WIDE

@@ -13,17 +13,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compll.codegen.emit.cuda import CudaFunction, cuda_function
-from compll.codegen.emit.cuda_launch import Launch
+from compll.codegen.emit.cuda_launch import Launch, Phases, Work
 from compll.codegen.interpret import size_environment
 from compll.codegen.ir import Program
 from compll.codegen.plan import KernelPlan
 from compll.runtime.devices.base import Segment
-from compll.sizes import Size, extent
+from compll.sizes import extent
 
 ALIGNMENT = 256  # of scratch arrays
 
 Environment = Mapping[str, float]
-Work = tuple[Size | None, int]
+Kernels = Launch | Phases  # what a device launches
+
+BARRIER_BYTES = 8  # compll::Barrier, zero before the first launch
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """What a launch is given of the batch's shapes, u32 [rows, 4]: the tiles, behind their spans where there are
+    several phases. `tiles` are those of the launch, or of its longest phase: so many blocks have work."""
+
+    rows: NDArray[np.uint32]
+    tiles: int
 
 
 @dataclass
@@ -35,7 +46,7 @@ class Launching:
     function: CudaFunction = field(init=False)
     _environments: dict[tuple[float, ...], Environment] = field(default_factory=dict)
     _scratch: dict[tuple[float, ...], tuple[NDArray[np.int64], int]] = field(default_factory=dict)
-    _tiles: dict[tuple[object, ...], NDArray[np.uint32]] = field(default_factory=dict)
+    _tables: dict[tuple[object, ...], Tables] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.function = cuda_function(self.plan)
@@ -53,19 +64,29 @@ class Launching:
             address += nbytes
         return np.stack(rows)
 
-    def tiles(self, launch: Launch, segments: Sequence[Segment]) -> NDArray[np.uint32]:
-        """The tiles of a launch, u32 [tiles, 4]: segment, index, count, 0."""
-        keys = tuple(tuple(segment.environment.values()) for segment in segments)
-        key = (launch.work, launch.per_tile, keys)
-        if key not in self._tiles:
-            counts = [self._tile_count(launch, segment.environment) for segment in segments]
-            self._tiles[key] = _tile_table(counts)
-        return self._tiles[key]
+    @property
+    def launches(self) -> list[Kernels]:
+        """The launches among the steps, in order."""
+        return [step for step in self.function.steps if isinstance(step, (Launch, Phases))]
 
-    def _tile_count(self, launch: Launch, environment: Environment) -> int:
-        if launch.work is None:
+    def tables(self, launch: Kernels, segments: Sequence[Segment]) -> Tables:
+        """The tables of a launch over a batch."""
+        works = launch.works if isinstance(launch, Phases) else (launch.work,)
+        keys = tuple(tuple(segment.environment.values()) for segment in segments)
+        key = (isinstance(launch, Phases), works, keys)
+        if key not in self._tables:
+            tiles = [self._tiles(work, segments) for work in works]
+            self._tables[key] = with_spans(tiles) if isinstance(launch, Phases) else Tables(tiles[0], len(tiles[0]))
+        return self._tables[key]
+
+    def _tiles(self, work: Work, segments: Sequence[Segment]) -> NDArray[np.uint32]:
+        return tile_table([self.tile_count(work, segment.environment) for segment in segments])
+
+    def tile_count(self, work: Work, environment: Environment) -> int:
+        """Into how many tiles a segment's work is cut."""
+        if work.size is None:
             return 1
-        return max(1, -(-extent(launch.work, self.environment(environment)) // launch.per_tile))
+        return max(1, -(-extent(work.size, self.environment(environment)) // work.per_tile))
 
     def environment(self, environment: Environment) -> Environment:
         key = tuple(environment.values())
@@ -85,7 +106,16 @@ class Launching:
         return self._scratch[key]
 
 
-def _tile_table(counts: Sequence[int]) -> NDArray[np.uint32]:
+def with_spans(tables: Sequence[NDArray[np.uint32]]) -> Tables:
+    """Several tables of tiles as one, behind a row for each: where it begins and how many rows it has."""
+    spans = np.zeros((len(tables), 4), np.uint32)
+    spans[:, 1] = [len(table) for table in tables]
+    spans[:, 0] = len(tables) + np.cumsum(spans[:, 1]) - spans[:, 1]
+    return Tables(np.concatenate([spans, *tables]), max(len(table) for table in tables))
+
+
+def tile_table(counts: Sequence[int]) -> NDArray[np.uint32]:
+    """The tiles of segments with so many each, u32 [tiles, 4]: segment, index, count, 0."""
     table = np.zeros((sum(counts), 4), np.uint32)
     table[:, 0] = np.repeat(np.arange(len(counts)), counts)
     table[:, 1] = np.concatenate([np.arange(count) for count in counts])

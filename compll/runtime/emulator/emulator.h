@@ -1,9 +1,11 @@
 // CUDA's words for g++: included in front of generated kernel text, which stays unchanged. A thread is a fiber of
-// scheduler.cpp; a block runs to its end before the next begins. One-dimensional launches only.
+// scheduler.cpp. One-dimensional launches only. Shared memory is static, so of the blocks that are alive together each
+// runs in a copy of the library of its own (devices/emulation.py).
 #pragma once
 
 #include <cstdint>
 #include <cstring>
+#include <tuple>
 
 #define __global__
 #define __device__
@@ -11,7 +13,7 @@
 #define __constant__
 #define __launch_bounds__(...)
 #define __forceinline__ inline __attribute__((always_inline))
-#define __shared__ static  // one block runs at a time
+#define __shared__ static
 
 namespace emulator {
 
@@ -27,6 +29,8 @@ struct Place {
     Index blocks;
 };
 
+using Kernel = void(void* context);
+
 enum class WarpOperation { sync, shuffle, shuffle_up, shuffle_down, shuffle_xor, ballot };
 
 // The scheduler's side (scheduler.cpp). `current` is the place of the running thread.
@@ -34,7 +38,10 @@ extern "C" {
 extern const Place* emulator_current;
 void emulator_barrier();
 uint64_t emulator_warp(WarpOperation operation, unsigned mask, uint64_t value, int argument);
-int emulator_run(unsigned blocks, unsigned threads, void (*kernel)(void*), void* context);
+void emulator_sleep();
+void emulator_fence();
+void emulator_atomic(void* place);
+int emulator_run(unsigned count, unsigned size, unsigned alive, Kernel* const* kernels, void* context);
 }
 
 template <class T>
@@ -56,7 +63,15 @@ inline T warp(WarpOperation operation, unsigned mask, T value, int argument) {
 
 inline void __syncthreads() { emulator::emulator_barrier(); }
 inline void __syncwarp(unsigned mask = ~0u) { emulator::warp(emulator::WarpOperation::sync, mask, 0, 0); }
+inline void __nanosleep(unsigned) { emulator::emulator_sleep(); }
+
+#if defined(__SANITIZE_THREAD__)
+inline void __threadfence() { emulator::emulator_fence(); }
+#define EMULATOR_ATOMIC(place) emulator::emulator_atomic(place)
+#else
 inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+#define EMULATOR_ATOMIC(place)
+#endif
 
 template <class T>
 inline T __shfl_sync(unsigned mask, T value, int lane) {
@@ -81,33 +96,33 @@ inline unsigned __ballot_sync(unsigned mask, int vote) {
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
 
 inline uint32_t atomicAdd(uint32_t* place, uint32_t value) {
-    return __atomic_fetch_add(place, value, __ATOMIC_RELAXED);
+    const uint32_t before = __atomic_fetch_add(place, value, __ATOMIC_RELAXED);
+    EMULATOR_ATOMIC(place);
+    return before;
 }
-inline uint32_t atomicOr(uint32_t* place, uint32_t value) { return __atomic_fetch_or(place, value, __ATOMIC_RELAXED); }
+inline uint32_t atomicOr(uint32_t* place, uint32_t value) {
+    const uint32_t before = __atomic_fetch_or(place, value, __ATOMIC_RELAXED);
+    EMULATOR_ATOMIC(place);
+    return before;
+}
 
-// The entry by which the host starts a kernel of the one signature that generated kernels have (emit/cuda_launch.py).
-#define EMULATOR_EXPORT(name)                                                                                  \
-    extern "C" int launch_##name(unsigned blocks, unsigned threads, const void* segments, const void* tiles) { \
-        const void* arguments[2] = {segments, tiles};                                                          \
-        return emulator::emulator_run(blocks, threads, emulator::call<decltype(name), name>, arguments);       \
+// The entry by which the host starts a kernel, whose parameters are pointers.
+#define EMULATOR_EXPORT(name)                                                                   \
+    extern "C" __attribute__((visibility("default"))) emulator::Kernel* emulated_##name() {     \
+        return emulator::Call<decltype(name), name>::run;                                       \
     }
 
 namespace emulator {
 
-template <class Kernel, Kernel& kernel>
+template <class Function, Function& kernel>
 struct Call;
 
-template <class Segment, class Tile, void (&kernel)(const Segment*, const Tile*)>
-struct Call<void(const Segment*, const Tile*), kernel> {
+template <class... Pointees, void (&kernel)(Pointees*...)>
+struct Call<void(Pointees*...), kernel> {
     static void run(void* context) {
-        const void** given = static_cast<const void**>(context);
-        kernel(static_cast<const Segment*>(given[0]), static_cast<const Tile*>(given[1]));
+        void** next = static_cast<void**>(context);
+        std::apply(kernel, std::tuple<Pointees*...>{static_cast<Pointees*>(*next++)...});  // braces: in order
     }
 };
-
-template <class Kernel, Kernel& kernel>
-void call(void* context) {
-    Call<Kernel, kernel>::run(context);
-}
 
 }  // namespace emulator

@@ -1,10 +1,10 @@
-// Runs the threads of a block as fibers on one thread of the machine: barriers, warp operations, deadlocks.
+// Runs the threads of blocks as fibers on one thread of the machine: barriers, warp operations, deadlocks.
 //
-// A thread runs until it waits at a barrier or at a warp operation, or ends; then the next ready one continues. The
-// order in which ready threads continue (EMULATOR_ORDER = 0: first in, first out; 1: last in; 2: random, from
-// EMULATOR_SEED) must not change what a correct kernel computes. Built without sanitizers; with -DEMULATOR_ASAN or
-// -DEMULATOR_TSAN it tells the sanitizer of its kernels about every switch. It does not show what only concurrent
-// blocks do: blocks run one after the other, in order.
+// A thread runs until it waits at a barrier, at a warp operation or for another block, or ends; then the next ready one
+// continues. The order in which ready threads continue (EMULATOR_ORDER = 0: first in, first out; 1: last in; 2: random,
+// from EMULATOR_SEED) must not change what a correct kernel computes. The blocks of a cooperative launch are alive
+// together; those of others run one after the other, in order. Built without sanitizers; with -DEMULATOR_ASAN or
+// -DEMULATOR_TSAN it tells the sanitizer of its kernels about every switch and, for races, about every fence.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -17,13 +17,14 @@
 namespace emulator {
 namespace {
 
-constexpr int MAX_THREADS = 1024;
+constexpr int MAX_ALIVE = 2048;  // threads of all blocks that are alive
+constexpr int MAX_BLOCKS = 8;    // that are alive
 constexpr int WARP = 32;
 constexpr size_t STACK = 64 << 10;
 constexpr size_t GUARD = 4096;
 constexpr int NOBODY = -1;  // the scheduler's own stack
 
-enum class State { ready, at_barrier, at_warp, done };
+enum class State { ready, at_barrier, at_warp, sleeping, done };
 enum class Order { first, last, random };
 
 struct Request {
@@ -42,59 +43,91 @@ struct Warp {
     char meeting;  // its address names the synchronisation
 };
 
+struct Block {
+    int first;  // of its threads
+    int alive, at_barrier;
+    Kernel* kernel;
+    char barrier_meeting;
+};
+
 struct Thread {
     Place place;
     State state;
+    Block* block;
     int stack;  // NOBODY before it has started
     void* at;   // its stack pointer while it does not run
     Fiber fiber;
+    bool fenced;     // it has met a fence, and no atomic operation since
+    void* observed;  // what its last atomic operation was on, if it has met no fence since
 };
 
-struct Block {
-    Thread threads[MAX_THREADS];
-    Warp warps[MAX_THREADS / WARP];
-    int size, alive, at_barrier, running;
-    void (*kernel)(void*);
+struct Launch {
     void* context;
-    int failed;
-    char barrier_meeting, start_meeting, end_meeting;
+    int size;  // threads of a block
+    int blocks_alive, alive, failed, running;
+    uint64_t events;  // how often a thread got ahead
+    char start_meeting, end_meeting;
 };
 
-Block block;
+Launch launch;
+Block blocks[MAX_BLOCKS];
+Thread threads[MAX_ALIVE];
+Warp warps[MAX_ALIVE / WARP + MAX_BLOCKS];
 char* stacks = nullptr;
-int free_stacks[MAX_THREADS];
+bool guarded[MAX_ALIVE];  // by stack
+int free_stacks[MAX_ALIVE];
 int free_stack_count;
 void* scheduler_at;
 Fiber scheduler_fiber;
 
+Thread& current() { return threads[launch.running]; }
+int lane_of(int thread) { return (thread - threads[thread].block->first) % WARP; }
+Warp& warp_of(int thread) {
+    const Block& block = *threads[thread].block;
+    const int warps_each = (launch.size + WARP - 1) / WARP;
+    return warps[(&block - blocks) * warps_each + (thread - block.first) / WARP];
+}
+
 // --- which thread is next --------------------------------------------------------------------------------------------
 
-int ready[MAX_THREADS];
+int ready[MAX_ALIVE];
 int ready_count;
 int ready_first;
+int sleepers[MAX_ALIVE];
+int sleeper_count;
+uint64_t events_at_waking;
 Order order;
 uint64_t random_state;
 
 void push_ready(int thread) {
-    block.threads[thread].state = State::ready;
-    ready[(ready_first + ready_count++) % MAX_THREADS] = thread;
+    threads[thread].state = State::ready;
+    ready[(ready_first + ready_count++) % MAX_ALIVE] = thread;
+}
+
+// Wakes those who wait for other blocks when nobody else can run; not if nobody has got ahead since the last time.
+void wake_sleepers() {
+    if (launch.events == events_at_waking) return;
+    events_at_waking = launch.events;
+    for (int at = 0; at < sleeper_count; ++at) push_ready(sleepers[at]);
+    sleeper_count = 0;
 }
 
 int pop_ready() {
+    if (ready_count == 0) wake_sleepers();
     if (ready_count == 0) return NOBODY;
     int& first = ready[ready_first];
-    int& last = ready[(ready_first + ready_count - 1) % MAX_THREADS];
+    int& last = ready[(ready_first + ready_count - 1) % MAX_ALIVE];
     --ready_count;
     if (order == Order::last) return last;
     if (order == Order::random) {
         random_state = random_state * 6364136223846793005u + 1442695040888963407u;
-        int& chosen = ready[(ready_first + int((random_state >> 33) % unsigned(ready_count + 1))) % MAX_THREADS];
+        int& chosen = ready[(ready_first + int((random_state >> 33) % unsigned(ready_count + 1))) % MAX_ALIVE];
         const int thread = chosen;
         chosen = first;
         first = thread;
     }
     const int thread = first;
-    ready_first = (ready_first + 1) % MAX_THREADS;
+    ready_first = (ready_first + 1) % MAX_ALIVE;
     return thread;
 }
 
@@ -102,55 +135,59 @@ int pop_ready() {
 
 void thread_main();
 
-char* stack_of(int thread) { return stacks + size_t(block.threads[thread].stack) * (STACK + GUARD) + GUARD; }
+char* stack_of(int thread) { return stacks + size_t(threads[thread].stack) * (STACK + GUARD) + GUARD; }
 
 void start(int thread) {
-    block.threads[thread].stack = free_stacks[--free_stack_count];
+    const int stack = threads[thread].stack = free_stacks[--free_stack_count];
+    if (!guarded[stack]) guarded[stack] = mprotect(stack_of(thread) - GUARD, GUARD, PROT_NONE) == 0;
     // Stacks start at different offsets: equal ones would compete for the same lines of the cache.
-    char* top = stack_of(thread) + STACK - 64 - (block.threads[thread].stack % 13) * 256;
-    block.threads[thread].at = new_stack(top, thread_main);
+    char* top = stack_of(thread) + STACK - 64 - (stack % 13) * 256;
+    threads[thread].at = new_stack(top, thread_main);
 }
 
 void run_next(int from, int to) {
     if (from == to) return;
-    if (to != NOBODY && block.threads[to].stack == NOBODY) start(to);
-    const bool ends = from != NOBODY && block.threads[from].state == State::done;
-    if (ends && !SANITIZER_NEEDS_STACKS) free_stacks[free_stack_count++] = block.threads[from].stack;
-    block.running = to;
-    emulator_current = to == NOBODY ? nullptr : &block.threads[to].place;
-    Fiber& left = from == NOBODY ? scheduler_fiber : block.threads[from].fiber;
-    Fiber& entered = to == NOBODY ? scheduler_fiber : block.threads[to].fiber;
+    if (to != NOBODY && threads[to].stack == NOBODY) start(to);
+    const bool ends = from != NOBODY && threads[from].state == State::done;
+    if (ends && !SANITIZER_NEEDS_STACKS) free_stacks[free_stack_count++] = threads[from].stack;
+    launch.running = to;
+    emulator_current = to == NOBODY ? nullptr : &threads[to].place;
+    Fiber& left = from == NOBODY ? scheduler_fiber : threads[from].fiber;
+    Fiber& entered = to == NOBODY ? scheduler_fiber : threads[to].fiber;
     before_switch(left, entered, ends, to == NOBODY ? nullptr : stack_of(to), STACK);
-    emulator_switch(from == NOBODY ? &scheduler_at : &block.threads[from].at,
-                    to == NOBODY ? scheduler_at : block.threads[to].at);
-    after_switch(from == NOBODY ? scheduler_fiber : block.threads[from].fiber);
+    emulator_switch(from == NOBODY ? &scheduler_at : &threads[from].at, to == NOBODY ? scheduler_at : threads[to].at);
+    after_switch(from == NOBODY ? scheduler_fiber : threads[from].fiber);
 }
 
 void fail(const char* problem) {
-    block.failed = 1;
-    const Place& place = block.threads[block.running].place;
+    launch.failed = 1;
+    const Place& place = current().place;
     std::fprintf(stderr, "compll emulator: %s: block %u, thread %u\n", problem, place.block.x, place.thread.x);
 }
 
-void release_barrier() {
+void release_barrier(Block& block) {
     block.at_barrier = 0;
-    for (int thread = 0; thread < block.size; ++thread) {
-        if (block.threads[thread].state == State::at_barrier) push_ready(thread);
+    ++launch.events;
+    for (int thread = block.first; thread < block.first + launch.size; ++thread) {
+        if (threads[thread].state == State::at_barrier) push_ready(thread);
     }
 }
 
 void thread_main() {
     after_start();
-    acquire(&block.start_meeting);
-    block.kernel(block.context);
-    const int thread = block.running;
-    release(&block.end_meeting);
-    block.threads[thread].state = State::done;
-    block.warps[thread / WARP].ended |= 1u << thread % WARP;
+    acquire(&launch.start_meeting);
+    Block& block = *current().block;
+    block.kernel(launch.context);
+    const int thread = launch.running;
+    release(&launch.end_meeting);
+    threads[thread].state = State::done;
+    warp_of(thread).ended |= 1u << lane_of(thread);
     --block.alive;
+    --launch.alive;
+    ++launch.events;
     if (block.alive > 0 && block.at_barrier == block.alive) {
         fail("threads ended while others wait at __syncthreads");
-        release_barrier();
+        release_barrier(block);
     }
     run_next(thread, pop_ready());
     __builtin_unreachable();
@@ -178,6 +215,7 @@ uint64_t result_of(const Warp& warp, int lane, unsigned votes) {
 
 void complete(Warp& warp, int first_thread, unsigned mask, int caller) {
     unsigned votes = 0;
+    ++launch.events;
     for (int lane = 0; lane < WARP; ++lane) {
         if (mask >> lane & 1) votes |= unsigned(warp.request[lane].value & 1) << lane;
     }
@@ -193,51 +231,73 @@ void complete(Warp& warp, int first_thread, unsigned mask, int caller) {
 
 // --- blocks ----------------------------------------------------------------------------------------------------------
 
-void report_deadlock(unsigned index) {
-    int barrier = 0, warp = 0;
-    for (int thread = 0; thread < block.size; ++thread) {
-        barrier += block.threads[thread].state == State::at_barrier;
-        warp += block.threads[thread].state == State::at_warp;
+void report_deadlock() {
+    int barrier = 0, warp = 0, sleeping = 0;
+    unsigned index = 0;
+    for (int thread = launch.blocks_alive * launch.size - 1; thread >= 0; --thread) {
+        const State state = threads[thread].state;
+        barrier += state == State::at_barrier;
+        warp += state == State::at_warp;
+        sleeping += state == State::sleeping;
+        if (state != State::done) index = threads[thread].place.block.x;
     }
     std::fprintf(stderr, "compll emulator: deadlock in block %u: %d threads at __syncthreads, %d at a warp operation, "
-                 "%d ended\n", index, barrier, warp, block.size - block.alive);
-    block.failed = 1;
+                 "%d wait for other blocks, %d ended\n", index, barrier, warp, sleeping,
+                 launch.blocks_alive * launch.size - launch.alive);
+    launch.failed = 1;
 }
 
-void run_block(unsigned index, unsigned blocks) {
-    block.alive = block.size;
-    block.at_barrier = ready_count = ready_first = 0;
-    free_stack_count = MAX_THREADS;
-    for (int stack = 0; stack < MAX_THREADS; ++stack) free_stacks[stack] = MAX_THREADS - 1 - stack;
-    for (int thread = 0; thread < block.size; ++thread) {
-        block.threads[thread].place = {{unsigned(thread)}, {index}, {unsigned(block.size)}, {blocks}};
-        block.threads[thread].stack = NOBODY;
-        push_ready(thread);
+void prepare_block(int slot, unsigned index, unsigned count, Kernel* kernel) {
+    Block& block = blocks[slot];
+    block.first = slot * launch.size;
+    block.alive = launch.size;
+    block.at_barrier = 0;
+    block.kernel = kernel;
+    for (int at = 0; at < launch.size; ++at) {
+        Thread& thread = threads[block.first + at];
+        thread.place = {{unsigned(at)}, {index}, {unsigned(launch.size)}, {count}};
+        thread.block = &block;
+        thread.stack = NOBODY;
+        thread.fenced = false;
+        thread.observed = nullptr;
+        push_ready(block.first + at);
     }
-    for (int warp = 0; warp * WARP < block.size; ++warp) {
-        const int left = block.size - warp * WARP;
-        block.warps[warp].size = left < WARP ? left : WARP;
-        block.warps[warp].arrived = block.warps[warp].ended = 0;
+    for (int at = 0; at < launch.size; at += WARP) {
+        const int left = launch.size - at;
+        Warp& warp = warp_of(block.first + at);
+        warp.size = left < WARP ? left : WARP;
+        warp.arrived = warp.ended = 0;
     }
-    release(&block.start_meeting);
+}
+
+// Runs blocks [first, first + alive) of `count`, all alive together.
+void run_blocks(unsigned first, unsigned alive, unsigned count, Kernel* const* kernels) {
+    launch.blocks_alive = int(alive);
+    launch.alive = int(alive) * launch.size;
+    ready_count = ready_first = sleeper_count = 0;
+    events_at_waking = ~uint64_t(0);
+    free_stack_count = MAX_ALIVE;
+    for (int stack = 0; stack < MAX_ALIVE; ++stack) free_stacks[stack] = MAX_ALIVE - 1 - stack;
+    for (unsigned slot = 0; slot < alive; ++slot) prepare_block(int(slot), first + slot, count, kernels[slot]);
+    release(&launch.start_meeting);
     run_next(NOBODY, pop_ready());
-    acquire(&block.end_meeting);
-    if (block.alive > 0) report_deadlock(index);
+    acquire(&launch.end_meeting);
+    if (launch.alive > 0) report_deadlock();
 }
 
-void prepare(int threads) {
+void prepare(int size) {
     if (stacks == nullptr) {
-        const size_t size = (STACK + GUARD) * MAX_THREADS;
+        const size_t bytes = (STACK + GUARD) * MAX_ALIVE;
         stacks = static_cast<char*>(
-            mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-        for (int stack = 0; stack < MAX_THREADS; ++stack) mprotect(stacks + stack * (STACK + GUARD), GUARD, PROT_NONE);
+            mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
     }
     const char* wanted = std::getenv("EMULATOR_ORDER");
     const char* seed = std::getenv("EMULATOR_SEED");
     order = static_cast<Order>(wanted ? std::atoi(wanted) % 3 : 0);
     random_state = seed ? std::strtoull(seed, nullptr, 10) : 1;
-    block.size = threads;
-    block.failed = 0;
+    launch.size = size;
+    launch.failed = 0;
+    launch.events = 0;
 }
 
 }  // namespace
@@ -250,19 +310,20 @@ extern "C" {
 const Place* emulator_current = nullptr;
 
 void emulator_barrier() {
-    const int thread = block.running;
-    if (block.alive < block.size) fail("__syncthreads after threads of the block have ended");
+    const int thread = launch.running;
+    Block& block = *current().block;
+    if (block.alive < launch.size) fail("__syncthreads after threads of the block have ended");
     release(&block.barrier_meeting);
-    block.threads[thread].state = State::at_barrier;
-    if (++block.at_barrier == block.alive) release_barrier();
+    threads[thread].state = State::at_barrier;
+    if (++block.at_barrier == block.alive) release_barrier(block);
     run_next(thread, pop_ready());
     acquire(&block.barrier_meeting);
 }
 
 uint64_t emulator_warp(WarpOperation operation, unsigned mask, uint64_t value, int argument) {
-    const int thread = block.running;
-    const int lane = thread % WARP;
-    Warp& warp = block.warps[thread / WARP];
+    const int thread = launch.running;
+    const int lane = lane_of(thread);
+    Warp& warp = warp_of(thread);
     if (warp.size < WARP) mask &= (1u << warp.size) - 1;
     if ((mask >> lane & 1) == 0) fail("a warp operation whose mask lacks the calling lane");
     if ((mask & warp.ended) != 0) fail("a warp operation names lanes that have ended");
@@ -273,22 +334,46 @@ uint64_t emulator_warp(WarpOperation operation, unsigned mask, uint64_t value, i
     if ((warp.arrived & mask) == mask) {
         complete(warp, thread - lane, mask, lane);
     } else {
-        block.threads[thread].state = State::at_warp;
+        threads[thread].state = State::at_warp;
         run_next(thread, pop_ready());
     }
     acquire(&warp.meeting);
     return warp.result[lane];
 }
 
-// 0 where every block ran to its end without a complaint.
-int emulator_run(unsigned blocks, unsigned threads, void (*kernel)(void*), void* context) {
-    if (threads == 0 || threads > MAX_THREADS) return 1;
-    prepare(int(threads));
-    block.kernel = kernel;
-    block.context = context;
-    Fibers fibers(scheduler_fiber, [](int thread) -> Fiber& { return block.threads[thread].fiber; }, int(threads));
-    for (unsigned index = 0; index < blocks && !block.failed; ++index) run_block(index, blocks);
-    return block.failed;
+void emulator_sleep() {
+    const int thread = launch.running;
+    threads[thread].state = State::sleeping;
+    sleepers[sleeper_count++] = thread;
+    run_next(thread, pop_ready());
+}
+
+// A fence and an atomic operation behind it pass on what came before, to whoever makes an atomic operation on the same
+// word and meets a fence behind that.
+void emulator_fence() {
+    Thread& thread = current();
+    if (thread.observed != nullptr) acquire(thread.observed);
+    thread.observed = nullptr;
+    thread.fenced = true;
+}
+
+void emulator_atomic(void* place) {
+    Thread& thread = current();
+    if (thread.fenced) release(place);
+    thread.fenced = false;
+    thread.observed = place;
+}
+
+// 0 where every block ran to its end without a complaint. `kernels` has one entry for each block that is alive: all
+// of `alive` blocks together, or one after the other where that is 1.
+int emulator_run(unsigned count, unsigned size, unsigned alive, Kernel* const* kernels, void* context) {
+    if (size == 0 || alive == 0 || alive > MAX_BLOCKS || alive * size > MAX_ALIVE) return 1;
+    if (alive > 1 && alive != count) return 1;
+    prepare(int(size));
+    launch.context = context;
+    Fibers fibers(scheduler_fiber, [](int thread) -> Fiber& { return threads[thread].fiber; }, int(alive * size));
+    for (unsigned first = 0; first < count && !launch.failed; first += alive) run_blocks(first, alive, count, kernels);
+    return launch.failed;
 }
 
 }  // extern "C"

@@ -66,8 +66,8 @@ __device__ inline bool last_tile(unsigned* arrivals, const Tile& tile) {
     __syncthreads();
     if (threadIdx.x == 0) {
         last = atomicAdd(arrivals, 1u) + 1 == tile.count;
-        if (last) *arrivals = 0;
         __threadfence();
+        if (last) *arrivals = 0;
     }
     __syncthreads();
     return last;

@@ -62,6 +62,11 @@ __device__ inline unsigned find_digit(const uint32_t* bins, uint32_t wanted, uin
     return digit;
 }
 
+// The histogram at a byte of the block's pool.
+__device__ inline uint32_t* bins_of(uint64_t* pool, unsigned byte) {
+    return reinterpret_cast<uint32_t*>(pool + byte / sizeof(uint64_t));
+}
+
 __device__ inline void clear_bins(uint32_t* bins) {
     for (unsigned bin = threadIdx.x; bin < BINS; bin += THREADS) bins[bin] = 0;
     __syncthreads();
@@ -103,9 +108,9 @@ __device__ inline index_t sample_position(unsigned index, index_t extent) {
 
 // Sets the hint such that, very likely, somewhat more than k keys reach it. One block for each segment.
 template <class Order, class Key>
-__device__ void sample_keys(Selection<Order>* selection, index_t extent, uint64_t k, Key key) {
-    __shared__ Order sample[SAMPLES];
-    __shared__ uint32_t bins[BINS];
+__device__ void sample_keys(Selection<Order>* selection, index_t extent, uint64_t k, Key key, uint64_t* pool) {
+    uint32_t* const bins = bins_of(pool, 0);
+    Order* const sample = reinterpret_cast<Order*>(bins + BINS);
     const float expected = float(k) / float(extent) * SAMPLES;
     const float rank = expected + 4.0f * square_root(expected) + 8.0f;
     const bool sampled = extent >= SAMPLED_EXTENT && rank < SAMPLES;
@@ -147,9 +152,9 @@ __device__ void settle_candidates(Selection<Order>* selection, index_t extent, u
 // The first digit again, from every position. For launches after a sweep whose hint was too high.
 template <class Order, class Key>
 __device__ void rescan(Selection<Order>* selection, unsigned* arrivals, const Tile& tile, index_t extent, uint64_t k,
-                       Key key) {
-    __shared__ uint32_t bins[BINS];
+                       Key key, uint64_t* pool) {
     if (!selection->dense) return;
+    uint32_t* const bins = bins_of(pool, 0);
     clear_bins(bins);
     for (unsigned strip = 0; strip < STRIPS; ++strip) {
         const index_t position = position_of(tile, strip);
@@ -206,8 +211,8 @@ __device__ Classes classify_candidates(uint32_t candidates, index_t first, Class
 // Settles the next digit of the threshold. True in the whole last block when it was the last digit.
 template <class Order, class Key>
 __device__ bool refine(Selection<Order>* selection, const uint32_t* mask, unsigned* arrivals, const Tile& tile,
-                       index_t extent, Key key) {
-    __shared__ uint32_t bins[BINS];
+                       index_t extent, Key key, uint64_t* pool) {
+    uint32_t* const bins = bins_of(pool, 0);
     clear_bins(bins);
     const Order known = ~Order(0) << selection->shift;
     const Order threshold = selection->threshold;
