@@ -10,7 +10,8 @@ from benchmarks.formulas.base import Memory
 from benchmarks.formulas.powersgd import low_rank_step
 from compll.runtime.devices import available_devices
 
-BACKENDS = [name for name in available_devices() if name != "cuda"]
+BACKENDS = [name for name in ("reference", "cpu") if name in available_devices()]
+BACKENDS += ["emulator"] if "cpu" in BACKENDS else []
 SHAPES = [(70, 33), (8, 3, 3, 3), (19,), (3, 200), (40, 2)]
 WORLD = 2
 

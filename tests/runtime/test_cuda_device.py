@@ -13,7 +13,7 @@ from differential.gradients import Run, differences, gradient
 from runtime.fake_cupy import RESIDENT, FakeGpu, install, is_pointer
 
 import compll
-from compll.diagnostics import InternalError
+from compll.diagnostics import CompllError, InternalError
 from compll.runtime import compressor as compressors
 from compll.runtime.devices import cpu, cuda_batch
 
@@ -34,6 +34,14 @@ PRODUCTS = {
         decode(p) -> f32[blocks(8), 8] { return matmul(p.p, matmul(transpose(p.p), p.p)); }
     }""",
 }
+
+#: Two means over the ranks: of a number, and of one for each row.
+ROUNDS = """compressor rounds {
+    encode(m: f32[rows, cols]) {
+        let center = all_reduce_mean(mean(m));
+        return m / (1.0 + all_reduce_mean(max(abs(m - center), axis = 1)));
+    }
+}"""
 
 
 @pytest.fixture
@@ -112,6 +120,27 @@ def test_low_rank(dtype: torch.dtype, load: Load) -> None:
     expected = Run(load("powersgd", backend="reference")).steps(gradients)
     for a, b in zip(expected, Run(load("powersgd")).steps(gradients), strict=True):
         torch.testing.assert_close(a["decoded"], b["decoded"], rtol=2e-2, atol=2e-2)
+
+
+def test_rounds(load: Load, gpu: FakeGpu, tmp_path: Path) -> None:
+    """Between two launches lie the means; all on the stream of the first."""
+    path = tmp_path / "rounds.cll"
+    path.write_text(ROUNDS)
+    compressor = load(path)
+    gradients = [gradient(shape, "normal", i) for i, shape in enumerate([(30, 20), (5,), (9, 300)])]
+    key, expected = compll.Key(), [load(path, backend="reference").encode(g) for g in gradients]
+    running = compressor.encode_rounds(gradients, [compressor.init_state(g) for g in gradients], [key] * 3)
+    seen = []
+    for tensors in running:
+        seen.append((len(gpu.launches), [len(tensor) for tensor in tensors]))
+    assert [sizes for _, sizes in seen] == [[1, 1, 1], [30, 1, 9]] and seen[0][0] < seen[1][0] < len(gpu.launches)
+    for a, b in zip(expected, running.payloads, strict=True):
+        assert torch.equal(a.buffer, b.buffer)
+    strayed = compressor.encode_rounds(gradients[:1], [compressor.init_state(gradients[0])], [key])
+    next(strayed)
+    gpu.stream += 0x100
+    with pytest.raises(CompllError, match="has to go on on the stream on which it began"):
+        next(strayed)
 
 
 def test_launches(load: Load, gpu: FakeGpu) -> None:

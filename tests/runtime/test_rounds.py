@@ -16,6 +16,7 @@ from compll.runtime.devices import available_devices
 from compll.runtime.rounds import Rounds
 
 BACKENDS = [name for name in ("reference", "cpu") if name in available_devices()]
+BACKENDS += ["emulator"] if "cpu" in BACKENDS else []
 
 PROGRAMS = {
     "none": "payload { s: bool[n]; } encode(g: f32[n]) { return { s: g > 0.0 }; }"

@@ -8,24 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, assert_never
+from typing import Any
 
 import cupy
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from compll.codegen import ir
 from compll.codegen.driver import Compilation
 from compll.codegen.emit.cuda import emit
-from compll.codegen.emit.cuda_launch import THREADS, Exchange, Launch, LibraryCall, Phases
-from compll.diagnostics import InternalError
+from compll.codegen.emit.cuda_launch import THREADS, LibraryCall, Phases
+from compll.codegen.rounds import exchanged_by
+from compll.diagnostics import CompllError, InternalError
 from compll.runtime.devices.base import LoadedFunction, Segment
+from compll.runtime.devices.call import Call
 from compll.runtime.devices.cuda_batch import Batch, Grid, Lane, upload
 from compll.runtime.devices.cuda_code import build, target_of
 from compll.runtime.devices.launching import Kernels, Launching
-from compll.runtime.devices.matrices import Matrices
 from compll.runtime.devices.records import Records, Workspace
+from compll.runtime.rounds import in_step
 
 
 def available() -> str | None:
@@ -106,29 +107,41 @@ class CudaFunction:
 
         Raises InternalError where CUDA refuses a launch.
         """
-        for device, group in _by_device(segments):
-            with torch.cuda.device(device):
-                stream = torch.cuda.current_stream(device)
-                lane = self._lanes.setdefault((device.index or 0, stream.cuda_stream), Lane())
-                with lane.lock, _cupy_stream(device.index or 0, stream):
-                    self._run(lane, group, device)
+        for device, positions in _by_device(segments):
+            for _ in self._run([segments[at] for at in positions], device):
+                pass  # alone, the mean over all ranks is the own value
 
-    def _run(self, lane: Lane, segments: Sequence[Segment], device: torch.device) -> None:
-        batch = lane.batch(self.launching, segments, device)
-        workspace = Workspace(device)
-        words = np.concatenate([self.records.table(segments, workspace), batch.scratch_pointers], axis=1)
-        table = upload(words, device)
+    @property
+    def exchanged(self) -> Sequence[ir.Value]:
+        return exchanged_by(self.launching.plan)
+
+    def rounds(self, segments: Sequence[Segment], threads: int | None = None) -> Iterator[list[torch.Tensor]]:
+        """As `LoadedFunction.rounds` says. Raises as a call does, and where the stream is not the one of before."""
+        groups = _by_device(segments)
+        return in_step([(positions, self._run([segments[at] for at in positions], d)) for d, positions in groups])
+
+    def _run(self, segments: Sequence[Segment], device: torch.device) -> Iterator[list[torch.Tensor]]:
+        """Launch what comes before each exchange, and yield what that is about."""
+        stream = torch.cuda.current_stream(device)
+        lane = self._lanes.setdefault((device.index or 0, stream.cuda_stream), Lane())
+        with torch.cuda.device(device), lane.lock:
+            batch = lane.batch(self.launching, segments, device)
+            workspace = Workspace(device)
+            words = np.concatenate([self.records.table(segments, workspace), batch.scratch_pointers], axis=1)
+            table = upload(words, device)
+        call = Call(launching=self.launching, segments=segments, words=words, workspace=workspace)
         grids = iter(batch.grids)
-        for step in self.launching.function.steps:
-            match step:
-                case Launch() | Phases():
-                    self._launch(step, table.data_ptr(), next(grids), batch, device.index or 0)
-                case LibraryCall(step=product):
-                    self._multiply(product, segments, words, workspace)
-                case Exchange():
-                    pass  # alone, the mean over all ranks is the own value
-                case _:
-                    assert_never(step)
+        for steps, exchanged in self.launching.parts():
+            if torch.cuda.current_stream(device).cuda_stream != stream.cuda_stream:
+                raise CompllError(f"`{self.name}` has to go on on the stream on which it began")
+            with torch.cuda.device(device), lane.lock, _cupy_stream(device.index or 0, stream):
+                for step in steps:
+                    if isinstance(step, LibraryCall):
+                        call.multiply(step.step)
+                    else:
+                        self._launch(step, table.data_ptr(), next(grids), batch, device.index or 0)
+            if exchanged is not None:
+                yield call.tensors(exchanged)
 
     def _launch(self, step: Kernels, table: int, grid: Grid, batch: Batch, index: int) -> None:
         blocks, threads, pointers = grid.tiles, THREADS, [table, grid.address]
@@ -145,23 +158,13 @@ class CudaFunction:
                 f"CUDA refused kernel `{step.function}` of `{self.name}` ({problem}); the cause may be earlier work"
             ) from problem
 
-    def _multiply(
-        self, product: ir.MatMul, segments: Sequence[Segment], words: NDArray[np.int64], workspace: Workspace
-    ) -> None:
-        names = [record.name for record in self.launching.function.record]
-        for segment, record in zip(segments, words, strict=True):
-            matrices = Matrices(
-                plan=self.launching.plan, segment=segment, addresses=dict(zip(names, record.tolist(), strict=False)),
-                environment=self.launching.environment(segment.environment), workspace=workspace,
-            )  # fmt: skip
-            matrices.multiply(product)
 
-
-def _by_device(segments: Sequence[Segment]) -> Iterator[tuple[torch.device, Sequence[Segment]]]:
-    groups: dict[torch.device, list[Segment]] = {}
-    for segment in segments:
-        groups.setdefault(next(iter(segment.arrays.values())).device, []).append(segment)
-    yield from groups.items()
+def _by_device(segments: Sequence[Segment]) -> list[tuple[torch.device, list[int]]]:
+    """The positions of the segments of each GPU."""
+    groups: dict[torch.device, list[int]] = {}
+    for at, segment in enumerate(segments):
+        groups.setdefault(next(iter(segment.arrays.values())).device, []).append(at)
+    return list(groups.items())
 
 
 #: CuPy's objects for torch's streams, by GPU and address. Kept: one that goes away may take the stream with it.

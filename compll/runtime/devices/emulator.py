@@ -7,21 +7,22 @@ $EMULATOR_ORDER = 0 | 1 | 2 chooses the order of threads (compll/runtime/emulato
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from threading import Lock
-from typing import assert_never
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from compll.codegen import ir
 from compll.codegen.driver import Compilation
-from compll.codegen.emit.cuda_launch import THREADS, Exchange, Launch, LaunchStep, LibraryCall, Phases
+from compll.codegen.emit.cuda_launch import THREADS, Launch, LibraryCall
+from compll.codegen.rounds import exchanged_by
 from compll.runtime.devices.base import LoadedFunction, Segment
+from compll.runtime.devices.call import Call
 from compll.runtime.devices.emulation import RESIDENT, Emulation, chosen_check
 from compll.runtime.devices.launching import BARRIER_BYTES, Kernels, Launching
-from compll.runtime.devices.matrices import Matrices
 from compll.runtime.devices.records import Records, Workspace
 
 _PAYLOADS = ("payload", "previous")
@@ -40,35 +41,32 @@ class EmulatedFunction:
 
     def __call__(self, segments: Sequence[Segment], threads: int | None = None) -> None:
         """Run on every segment, in this thread. Raises InternalError where the emulator complains."""
-        with _running:
-            whole = [_with_whole_words(segment) for segment in segments]
-            workspace = Workspace()
-            records = self.records.table(whole, workspace)
-            scratch = np.zeros(self.launching.scratch_bytes(whole) // 8, np.int64)
-            pointers = self.launching.scratch_table(whole, scratch.ctypes.data)
-            table = np.ascontiguousarray(np.concatenate([records, pointers], axis=1))
-            for step in self.launching.function.steps:
-                self._step(step, table, whole, workspace)
-            for given, used in zip(segments, whole, strict=True):
-                _copy_back(given, used)
+        for _ in self.rounds(segments):
+            pass  # alone, the mean over all ranks is the own value
 
-    def _step(
-        self, step: LaunchStep, table: NDArray[np.int64], segments: Sequence[Segment], workspace: Workspace
-    ) -> None:
-        match step:
-            case Launch() | Phases():
-                self._launch(step, table, segments)
-            case LibraryCall(step=product):
-                names = [f.name for f in self.launching.function.record]
-                for record, segment in zip(table, segments, strict=True):
-                    Matrices(
-                        plan=self.launching.plan, segment=segment, addresses=dict(zip(names, record.tolist())),
-                        environment=self.launching.environment(segment.environment), workspace=workspace,
-                    ).multiply(product)  # fmt: skip
-            case Exchange():
-                pass  # alone, the mean over all ranks is the own value
-            case _:
-                assert_never(step)
+    @property
+    def exchanged(self) -> Sequence[ir.Value]:
+        return exchanged_by(self.launching.plan)
+
+    def rounds(self, segments: Sequence[Segment], threads: int | None = None) -> Iterator[list[torch.Tensor]]:
+        """As `LoadedFunction.rounds` says. Raises as a call does."""
+        whole, workspace = [_with_whole_words(segment) for segment in segments], Workspace()
+        records = self.records.table(whole, workspace)
+        scratch = np.zeros(self.launching.scratch_bytes(whole) // 8, np.int64)
+        pointers = self.launching.scratch_table(whole, scratch.ctypes.data)
+        table = np.ascontiguousarray(np.concatenate([records, pointers], axis=1))
+        call = Call(launching=self.launching, segments=whole, words=table, workspace=workspace)
+        for steps, exchanged in self.launching.parts():
+            with _running:
+                for step in steps:
+                    if isinstance(step, LibraryCall):
+                        call.multiply(step.step)
+                    else:
+                        self._launch(step, table, whole)
+            if exchanged is not None:
+                yield call.tensors(exchanged)
+        for given, used in zip(segments, whole, strict=True):
+            _copy_back(given, used)
 
     def _launch(self, launch: Kernels, table: NDArray[np.int64], segments: Sequence[Segment]) -> None:
         tables = self.launching.tables(launch, segments)

@@ -6,16 +6,16 @@ Shared by the devices that run CUDA text; where memory lies and how a kernel is 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from compll.codegen.emit.cuda import CudaFunction, cuda_function
-from compll.codegen.emit.cuda_launch import Launch, Phases, Work
+from compll.codegen.emit.cuda_launch import Exchange, Launch, LibraryCall, Phases, Work
 from compll.codegen.interpret import size_environment
-from compll.codegen.ir import Program
+from compll.codegen.ir import Program, Value
 from compll.codegen.plan import KernelPlan
 from compll.runtime.devices.base import Segment
 from compll.sizes import extent
@@ -68,6 +68,17 @@ class Launching:
     def launches(self) -> list[Kernels]:
         """The launches among the steps, in order."""
         return [step for step in self.function.steps if isinstance(step, (Launch, Phases))]
+
+    def parts(self) -> Iterator[tuple[list[Kernels | LibraryCall], Value | None]]:
+        """The steps up to each exchange, and what that makes the mean of; behind the last one the rest, and None."""
+        part: list[Kernels | LibraryCall] = []
+        for step in self.function.steps:
+            if isinstance(step, Exchange):
+                yield part, step.step.result
+                part = []
+            else:
+                part.append(step)
+        yield part, None
 
     def tables(self, launch: Kernels, segments: Sequence[Segment]) -> Tables:
         """The tables of a launch over a batch."""
