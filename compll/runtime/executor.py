@@ -149,6 +149,7 @@ class Executor:
             self.doing, first = self._progress.failure or (self.doing, problem)
             raise first from None
         self._progress.clock.bytes_sent += self._bytes_sent - before
+        self._took(Kind.SEND, unit, flight.start)
 
     @property
     def _bytes_sent(self) -> int:

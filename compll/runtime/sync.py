@@ -33,6 +33,7 @@ from compll.runtime.scheduled import ScheduledCompressor
 from compll.runtime.states import States
 from compll.runtime.stats import SyncStats, summary
 from compll.runtime.strategies import Context, check_strategies, default_strategy
+from compll.runtime.trace import chrome_trace
 from compll.runtime.worker import Worker
 
 log = logging.getLogger("compll")
@@ -128,6 +129,10 @@ class SyncState:
                 reports[name] = [payload for step, payload in found if step == max(step for step, _ in found)]
         specs = list(self._table.values())
         return summary(specs, self._worker.executor.totals, reports, self._codec.states.residual_norm)
+
+    def trace(self) -> dict[str, Any]:
+        """This rank's last steps (64 at most) as a timeline in the Chrome trace format, to be written as JSON."""
+        return chrome_trace(self._codec.rank, list(self._worker.executor.totals.recent))
 
     def close(self) -> None:
         """End the worker thread and give the process group up. The DDP object cannot be trained with afterwards."""
