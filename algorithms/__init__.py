@@ -12,3 +12,6 @@ DEMO = (
     "onebit",
     "randomk:ratio=0.25",
 )
+
+#: What `compll profile` and `compll simulate` measure when no compressor is named.
+USUAL = ("topk:ratio=0.01",)

@@ -22,6 +22,9 @@ COMMANDS = {
     "explain": "compll.cli.explain:explain",
     "bench": "compll.cli.bench:bench",
     "train": "compll.cli.train:train",
+    "profile": "compll.cli.profile:profile",
+    "plan": "compll.cli.plan:plan",
+    "simulate": "compll.cli.simulate:simulate",
     "doctor": "compll.cli.doctor:doctor",
 }
 

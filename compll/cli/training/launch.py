@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import signal
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any, Protocol
 
 import torch.multiprocessing
 
-from compll.cli.training.results import Event, Failure, Job
+from compll.cli.training.results import Failure
 from compll.cli.training.worker import work
 from compll.diagnostics import CompllError
 
@@ -22,24 +23,42 @@ CAUSE_WITHIN_S = 1.0
 END_WITHIN_S = 10.0
 
 
-def run_job(job: Job) -> Iterator[Event]:
-    """The events of the job in order, until all runs are done. Raises CompllError when a worker fails; then, and when
-    the caller stops early, all workers are ended first."""
+Body = Callable[[int, Any, Connection], None]
+
+
+class Launched(Protocol):
+    """A dataclass that workers are given; among its fields are how many there are, and the file at which they meet."""
+
+    @property
+    def workers(self) -> int: ...
+
+    @property
+    def store(self) -> str: ...
+
+    def label(self, run: int) -> str:
+        """What a worker does in its part `run`, for messages."""
+
+
+def run_job(job: Launched, body: Body = work) -> Iterator[Any]:
+    """What the workers report, in order, until all are done; `body` is what each of them runs.
+
+    Raises CompllError when a worker fails; then, and when the caller stops early, all workers are ended first.
+    """
     with tempfile.TemporaryDirectory(prefix="compll-train-") as folder:
         job = replace(job, store=str(Path(folder, "store")))
-        with _workers(job) as (processes, pipes):
+        with _workers(job, body) as (processes, pipes):
             yield from _events(job, processes, pipes)
 
 
 @contextmanager
-def _workers(job: Job) -> Iterator[tuple[list[BaseProcess], list[Connection]]]:
+def _workers(job: Launched, body: Body) -> Iterator[tuple[list[BaseProcess], list[Connection]]]:
     context = torch.multiprocessing.get_context("spawn")
     processes: list[BaseProcess] = []
     pipes: list[Connection] = []
     try:
         for rank in range(job.workers):
             receiver, sender = context.Pipe(duplex=False)
-            process = context.Process(target=work, args=(rank, job, sender), name=f"worker {rank}", daemon=True)
+            process = context.Process(target=body, args=(rank, job, sender), name=f"worker {rank}", daemon=True)
             process.start()
             sender.close()  # the worker holds the only writing end, so that its death is seen as the end of the pipe
             processes.append(process)
@@ -59,7 +78,7 @@ def _end(processes: Sequence[BaseProcess]) -> None:
             process.join()
 
 
-def _events(job: Job, processes: Sequence[BaseProcess], pipes: Sequence[Connection]) -> Iterator[Event]:
+def _events(job: Launched, processes: Sequence[BaseProcess], pipes: Sequence[Connection]) -> Iterator[Any]:
     open_pipes = list(pipes)
     while open_pipes:
         for pipe in wait(open_pipes):
@@ -76,7 +95,7 @@ def _events(job: Job, processes: Sequence[BaseProcess], pipes: Sequence[Connecti
                 raise CompllError(_describe(job, processes, _late(open_pipes)))
 
 
-def _receive(pipe: Connection) -> Event | None:
+def _receive(pipe: Connection) -> Any:
     """The next event, or None at the end of the pipe."""
     try:
         return pipe.recv()
@@ -97,7 +116,7 @@ def _late(pipes: Sequence[Connection]) -> list[Failure]:
     return failures
 
 
-def _describe(job: Job, processes: Sequence[BaseProcess], failures: Sequence[Failure]) -> str:
+def _describe(job: Launched, processes: Sequence[BaseProcess], failures: Sequence[Failure]) -> str:
     """What happened, in one line if a worker was killed, with the traceback of the first failure otherwise."""
     for rank, process in enumerate(processes):
         if process.exitcode is not None and process.exitcode < 0:
@@ -107,5 +126,5 @@ def _describe(job: Job, processes: Sequence[BaseProcess], failures: Sequence[Fai
         codes = ", ".join(f"worker {rank}: {p.exitcode}" for rank, p in enumerate(processes) if p.exitcode)
         return f"workers ended without a word, with exit status {codes}; the job is stopped"
     first = failures[0]
-    label = job.requests[first.run].label
-    return f"worker {first.rank} of {job.workers} failed in run `{label}`: {first.error}\n\n{first.traceback.rstrip()}"
+    where = f"worker {first.rank} of {job.workers} failed in {job.label(first.run)}"
+    return f"{where}: {first.error}\n\n{first.traceback.rstrip()}"

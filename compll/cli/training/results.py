@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Any
 
 from compll.cli.training.request import Request
 from compll.cli.training.tasks import Dataset
@@ -21,6 +21,9 @@ class Job:
     steps: int
     store: str
     timeout_s: float = 120.0
+
+    def label(self, run: int) -> str:
+        return f"run `{self.requests[run].label}`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +83,3 @@ class Failure:
     run: int
     error: str
     traceback: str
-
-
-Event = Union[Progress, Run, Failure]

@@ -9,8 +9,8 @@ import statistics
 import sys
 import time
 import traceback
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from multiprocessing.connection import Connection
@@ -29,19 +29,36 @@ PROGRESS_EVERY_S = 0.2
 
 
 def work(rank: int, job: Job, events: Connection) -> None:
-    """The body of a worker process. An exception is reported as a Failure before the process ends with status 1."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the starting process ends its workers itself
+    """The body of a worker process."""
     worker = Worker(rank=rank, job=job, events=events, task=TASKS[job.task])
-    try:
+    with reporting(rank, events, lambda: worker.current):
         worker.run_all()
+
+
+@contextmanager
+def reporting(rank: int, events: Connection, current: Callable[[], int]) -> Iterator[None]:
+    """Around all that a worker does: an exception is reported as a Failure in the run that is `current`, and ends the
+    process with status 1."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the starting process ends its workers itself
+    try:
+        yield
     except Exception as problem:
         text = f"{type(problem).__name__}: {problem}"
         with suppress(OSError):  # nobody may be listening any more
-            events.send(Failure(rank=rank, run=worker.current, error=text, traceback=traceback.format_exc()))
+            events.send(Failure(rank=rank, run=current(), error=text, traceback=traceback.format_exc()))
         # no orderly shutdown: the others hang in a collective until this process's sockets are gone
         events.close()
         sys.stderr.flush()
         os._exit(1)
+
+
+def join_group(rank: int, workers: int, store: str, timeout_s: float) -> None:
+    """Make the process group of all workers, on the loopback."""
+    if sys.platform == "linux":
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    dist.init_process_group(
+        "gloo", init_method=f"file://{store}", rank=rank, world_size=workers, timeout=timedelta(seconds=timeout_s)
+    )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,12 +71,7 @@ class Worker:
 
     def run_all(self) -> None:
         torch.set_num_threads(1)
-        if sys.platform == "linux":
-            os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-        dist.init_process_group(
-            "gloo", init_method=f"file://{self.job.store}", rank=self.rank, world_size=self.job.workers,
-            timeout=timedelta(seconds=self.job.timeout_s),
-        )  # fmt: skip
+        join_group(self.rank, self.job.workers, self.job.store, self.job.timeout_s)
         for self.current, request in enumerate(self.job.requests):
             run = self.run(request)
             if self.rank == 0:

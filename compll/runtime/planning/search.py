@@ -56,11 +56,13 @@ def search(predictor: Predictor, strategies: Sequence[str]) -> Plan:
     return Plan(routes=min(ends, key=lambda found: found.key).routes)
 
 
-def uniform_plans(predictor: Predictor, strategies: Sequence[str]) -> list[Uniform]:
-    """For each strategy, dense ones first, its best plan in which everything goes alike."""
+def uniform_plans(
+    predictor: Predictor, strategies: Sequence[str], parts: Sequence[int] = PARTS
+) -> list[Uniform]:
+    """For each strategy, dense ones first, its best plan in which everything goes alike, in one of `parts`."""
     plans = []
     for name in (*DENSE, *(s for s in COMPRESSED if s in strategies)):
-        counts = (1,) if name in DENSE else PARTS
+        counts = (1,) if name in DENSE else parts
         options = [Uniform(strategy=name, parts=p, found=_uniform(predictor, name, p)) for p in counts]
         plans.append(min(options, key=lambda u: (u.found.step_s, u.parts)))
     return plans

@@ -1,0 +1,151 @@
+"""From a model and compressors to a profile, measured in this process and its group."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+import torch
+
+import compll
+from compll.cli.planning.compressors import load
+from compll.cli.planning.models import job_of
+from compll.cli.training.request import Request
+from compll.runtime.collectives import Collectives
+from compll.runtime.planning.jobs import Job
+from compll.runtime.planning.probes import agreed, codec_samples, collective_samples, copy_samples
+from compll.runtime.planning.profile import Measured, Profile, shapes_hash
+from compll.runtime.planning.samples import Sample
+
+SMALLEST = 1 << 12
+STEP = 4
+
+#: Half and twice a bucket of DDP.
+LARGEST = 1 << 22
+FEW_BYTES = 1 << 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is to be profiled. `largest` is the size of the largest gradient that is measured, in elements."""
+
+    model: str
+    requests: tuple[Request, ...]
+    workers: int = 1
+    node_size: int = 1
+    threads: int = 1
+    largest: int = LARGEST
+    repeats: int = 7
+    min_numel: int = 1024
+    compute_s: float | None = None
+    store: str = ""
+    timeout_s: float = 300.0
+
+    def label(self, run: int) -> str:
+        return "profile" if run < 0 else f"profile of `{self.requests[run].label}`"
+
+    @property
+    def elements(self) -> tuple[int, ...]:
+        """The sizes that are measured."""
+        sizes = [SMALLEST]
+        while sizes[-1] * STEP <= self.largest:
+            sizes.append(sizes[-1] * STEP)
+        return tuple(sizes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Groups:
+    """The collectives of all ranks, of this one's node and across nodes; the latter two where there are nodes."""
+
+    everyone: Collectives
+    node: Collectives | None = None
+    across: Collectives | None = None
+
+
+def profile(wanted: Wanted, groups: Groups | None = None, doing: Callable[[int], None] = lambda run: None) -> Profile:
+    """Measure; all ranks of `groups` do so together and have equal results. Without groups no collective is measured.
+
+    `doing` is told which request is being measured; -1: what has none. Raises CompllError.
+    """
+    doing(-1)
+    job = job_of(wanted.model, min_numel=wanted.min_numel, compute_s=wanted.compute_s, repeats=wanted.repeats)
+    shared = _agreed(groups, [*_copies(wanted), *_collectives(wanted, groups)])
+    compressors = {}
+    for run, request in enumerate(wanted.requests):
+        doing(run)
+        compressors[request.label] = _compressor(wanted, request, groups)
+    return Profile(
+        fingerprint=fingerprint(wanted, job), model=wanted.model, workers=wanted.workers, node_size=wanted.node_size,
+        job=job, samples=tuple(shared), compressors=compressors,
+    )  # fmt: skip
+
+
+def measured(wanted: Wanted) -> Profile:
+    """What one process measures alone: no collectives."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(wanted.threads)
+    try:
+        return profile(wanted)
+    finally:
+        torch.set_num_threads(before)
+
+
+def prepare(wanted: Wanted) -> None:
+    """Raise CompllError for what cannot be meant, and compile what will run: before any process is started."""
+    job_of(wanted.model, min_numel=wanted.min_numel, compute_s=wanted.compute_s, repeats=1)
+    for request in wanted.requests:
+        for _ in codec_samples(load(request), [SMALLEST], threads=1, repeats=1):
+            pass
+
+
+def fingerprint(wanted: Wanted, job: Job) -> dict[str, str | int]:
+    """Where the figures are from."""
+    machine = f"{platform.node()} {platform.machine()} {_processor()}"
+    return {
+        "machine": hashlib.sha256(machine.encode()).hexdigest()[:16], "processor": _processor(),
+        "system": platform.system(), "torch": torch.__version__, "compll": compll.__version__,
+        "threads": wanted.threads, "workers": wanted.workers, "model": wanted.model,
+        "shapes": shapes_hash(job.gradients),
+    }  # fmt: skip
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def _copies(wanted: Wanted) -> list[Sample]:
+    return list(copy_samples(wanted.elements, repeats=wanted.repeats))
+
+
+def _collectives(wanted: Wanted, groups: Groups | None) -> list[Sample]:
+    if groups is None:
+        return []
+    sizes = (FEW_BYTES, *(4 * elements for elements in wanted.elements))
+    scopes = {"all": groups.everyone, "node": groups.node, "across": groups.across}
+    measured = (
+        collective_samples(collectives, sizes, repeats=wanted.repeats, scope=scope)
+        for scope, collectives in scopes.items()
+        if collectives is not None
+    )
+    return list(chain.from_iterable(measured))
+
+
+def _compressor(wanted: Wanted, request: Request, groups: Groups | None) -> Measured:
+    compressor = load(request)
+    samples = codec_samples(compressor, wanted.elements, threads=wanted.threads, repeats=wanted.repeats)
+    return Measured(
+        name=request.name, params=request.params, source_hash=compressor.source_hash,
+        samples=tuple(_agreed(groups, list(samples))),
+    )  # fmt: skip
+
+
+def _agreed(groups: Groups | None, samples: Sequence[Sample]) -> list[Sample]:
+    return list(samples) if groups is None else agreed(groups.everyone, samples)

@@ -1,0 +1,146 @@
+"""Times what a plan's costs are made from, on this machine and process group. The part of planning that needs torch.
+
+Every operation is timed several times after a warm-up, and counts with its shortest time: whatever else a machine does
+only adds. Of several ranks the slowest counts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import torch
+
+from compll.runtime.collectives import Collectives, Handle
+from compll.runtime.compressor import Compressor
+from compll.runtime.key import Key
+from compll.runtime.planning.links import COLLECTIVES
+from compll.runtime.planning.samples import Sample
+from compll.runtime.strategies import default_strategy
+
+WARM_UP = 2
+REPEATS = 7
+
+#: Of a measured gradient, where it has so many elements: a layer's usual width.
+COLUMNS = 1024
+DEVIATION = 1e-3
+MORE_PAYLOADS = 4
+
+#: A collective's result on one rank is not measured beyond this.
+LARGEST_RESULT = 1 << 28
+
+Timed = Callable[[], object]
+
+
+def strategies_of(compressor: Compressor) -> tuple[str, ...]:
+    """The strategies of a plan that this program allows; `hierarchical` needs nodes of several ranks, too."""
+    usual = default_strategy(compressor)
+    if usual == "rounds":
+        return ("rounds",)
+    return (*dict.fromkeys(("allgather", usual)), "ps", "ring", "hierarchical")
+
+
+def codec_samples(
+    compressor: Compressor, sizes: Iterable[int], *, threads: int, repeats: int = REPEATS, device: str = "cpu"
+) -> Iterator[Sample]:
+    """Encode with the declared feedback, decode, and decode-and-add of f32 gradients of `sizes` elements."""
+    for size in sizes:
+        columns = min(size, COLUMNS)
+        shape = (size // columns, columns)
+        elements = shape[0] * columns
+        generator = torch.Generator(device).manual_seed(0)
+        pool = torch.empty(elements + COLUMNS * repeats, device=device).normal_(0.0, DEVIATION, generator=generator)
+        out = torch.empty(shape, device=device)
+        state = compressor.init_state(out)
+        payload = compressor.encode(pool[:elements].view(shape), state)
+
+        def encode(turn: int = 0) -> None:
+            gradient = pool[16 * turn : 16 * turn + elements].view(shape)  # fresh values: residuals must not pile up
+            compressor.encode_batch([gradient], [state], [Key(step=turn)], [payload.buffer.zero_()], threads=threads)
+
+        def decode(count: int) -> None:
+            compressor.decode_batch([[payload] * count], [out], mean=False, threads=threads)
+
+        turns = iter(range(repeats + WARM_UP + 1))
+        yield Sample(operation="encode", size=elements, seconds=_shortest(lambda: encode(next(turns)), repeats, device))
+        one = _shortest(lambda: decode(1), repeats, device)
+        many = _shortest(lambda: decode(1 + MORE_PAYLOADS), repeats, device)
+        yield Sample(operation="decode", size=elements, seconds=one)
+        yield Sample(operation="decode_add", size=elements, seconds=max(0.0, many - one) / MORE_PAYLOADS)
+
+
+def copy_samples(sizes: Iterable[int], *, repeats: int = REPEATS, device: str = "cpu") -> Iterator[Sample]:
+    """What dense messages do before and after their all-reduce, in f32 and through bf16; half of both together."""
+    for size in sizes:
+        gradient = torch.ones(size, device=device)
+        for operation, dtype in (("copy", torch.float32), ("cast", torch.bfloat16)):
+
+            def there_and_back(dtype: torch.dtype = dtype, gradient: torch.Tensor = gradient) -> None:
+                gradient.copy_(torch.cat([gradient]).mul_(1.0).to(dtype))
+
+            yield Sample(operation=operation, size=size, seconds=_shortest(there_and_back, repeats, device) / 2)
+
+
+def collective_samples(
+    collectives: Collectives, sizes: Iterable[int], *, repeats: int = REPEATS, scope: str = "all"
+) -> Iterator[Sample]:
+    """Every collective with `sizes` bytes handed in by each rank; all ranks call this together, with equal sizes."""
+    if collectives.world_size == 1:
+        return
+    for size in sizes:
+        for operation in COLLECTIVES:
+            if operation == "all_gather" and size * collectives.world_size > LARGEST_RESULT:
+                continue
+            begin = _collective(collectives, operation, size)
+            seconds = _shortest(lambda: begin().wait(), repeats, before=lambda: _meet(collectives))
+            yield Sample(operation=operation, size=size, seconds=seconds, scope=scope)
+
+
+def agreed(collectives: Collectives, samples: Sequence[Sample]) -> list[Sample]:
+    """The samples with the time of the slowest rank, equal on all ranks; all have the same ones in the same order."""
+    mine = torch.tensor([sample.seconds for sample in samples], dtype=torch.float64)
+    everyone = torch.empty(collectives.world_size * len(mine), dtype=torch.float64)
+    collectives.all_gather(everyone, mine, _nothing).wait()
+    slowest = everyone.view(collectives.world_size, -1).amax(0).tolist()
+    return [replace(sample, seconds=seconds) for sample, seconds in zip(samples, slowest, strict=True)]
+
+
+def _collective(collectives: Collectives, operation: str, size: int) -> Callable[[], Handle]:
+    ranks = collectives.world_size
+    source, result = torch.zeros(size, dtype=torch.uint8), torch.empty(size, dtype=torch.uint8)
+    match operation:
+        case "all_reduce":
+            floats = torch.zeros(max(1, size // 4))
+            return lambda: collectives.all_reduce([floats], _nothing)
+        case "all_gather":
+            gathered = torch.empty(size * ranks, dtype=torch.uint8)
+            return lambda: collectives.all_gather(gathered, source, _nothing)
+        case "all_to_all":
+            shares = [size * (i + 1) // ranks - size * i // ranks for i in range(ranks)]
+            mine = shares[collectives.rank]
+            received = torch.empty(mine * ranks, dtype=torch.uint8)
+            return lambda: collectives.all_to_all(received, [mine] * ranks, source, shares, _nothing)
+        case _:
+            return lambda: collectives.shift(result, source, _nothing)
+
+
+def _meet(collectives: Collectives) -> None:
+    collectives.all_reduce([torch.zeros(1)], _nothing).wait()
+
+
+def _nothing() -> None:
+    pass
+
+
+def _shortest(work: Timed, repeats: int, device: str = "cpu", before: Timed = _nothing) -> float:
+    times = []
+    for turn in range(-WARM_UP, repeats):
+        before()
+        start = time.perf_counter()
+        work()
+        if device != "cpu":
+            torch.cuda.synchronize()
+        if turn >= 0:
+            times.append(time.perf_counter() - start)
+    return min(times)
