@@ -13,6 +13,8 @@ from replicas import identity, network, train
 
 import compll
 from compll.runtime.load import built_in_names
+from compll.runtime.options import Schedule
+from compll.runtime.scheduled import ScheduledCompressor
 
 #: Options by name; ranks of two nodes, where they make two.
 STRATEGIES = {
@@ -167,6 +169,12 @@ def debug_compares_what_ranks_exchange(ranks: Ranks) -> None:
             compll.attach(ddp, "topk", backend=BACKEND, debug=debug, **options)
             results.append([backward(ddp, wanted(ranks.rank, step)) for step in range(2)])
         assert all(torch.equal(a[n], b[n]) for a, b in zip(*results, strict=True) for n in (*COMPRESSED, "bias"))
+    ddp = ranks.ddp(given_model())
+    sync = compll.attach(ddp, "topk", backend=BACKEND, debug=True, ratio=0.5)
+    if ranks.rank == 1:
+        sync._codec.own = ScheduledCompressor(sync.compressor.with_params(ratio=0.1), Schedule({}))
+    with pytest.raises(RuntimeError, match=r"about to exchange different things: rank 0 .*; rank 1 .*`first`"):
+        backward(ddp, wanted(ranks.rank, 0))
 
 
 CASES = [
