@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import socket
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -257,6 +260,23 @@ def test_profile_measures_with_several_workers(tmp_path: Path, capsys: pytest.Ca
     assert all(s.seconds > 0 for s in found.samples)
     assert run("plan", path, "-o", tmp_path / "plan.json") == 0
     assert run("plan", "--check", tmp_path / "plan.json", "--model", "digits") == 0
+    assert run("train", "--workers", 2, "--steps", 3, "--compressor", f"onebit:plan={tmp_path / 'plan.json'}") == 0
+
+
+@pytest.mark.dist
+def test_profile_measures_in_the_group_of_torchrun(tmp_path: Path) -> None:
+    path = tmp_path / "profile.json"
+    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", str(free_port())]
+    wanted = ["--largest", "4096", "--repeats", "1", "--compressor", "onebit", "-o", str(path)]
+    done = subprocess.run([*launch, "-m", "compll", "profile", *wanted], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("written to") == 1 and read_profile(path).workers == 2
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 @pytest.mark.parametrize(

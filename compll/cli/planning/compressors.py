@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
-
 import compll
 from compll.cli.training.request import Request
 from compll.diagnostics import CompllError
 from compll.runtime.options import Schedule, split_arguments
+from compll.runtime.planning.adapters import payload_size, strategies_of
 from compll.runtime.planning.auto import allowed
 from compll.runtime.planning.costs import Costs, Topology
 from compll.runtime.planning.jobs import Job
 from compll.runtime.planning.prediction import Predictor
-from compll.runtime.planning.probes import strategies_of
 from compll.runtime.planning.profile import Measured
 from compll.runtime.planning.samples import Sample, compute_costs
 
@@ -30,12 +28,8 @@ class Candidate:
 
     def predictor(self, job: Job, shared: Sequence[Sample], topology: Topology) -> Predictor:
         """Of a job's plans with this compressor; `shared` are the samples that no compressor has a part in."""
-
-        def payload_bytes(shape: tuple[int, ...], dtype: str) -> int:
-            return self.compressor.payload_bytes(shape, getattr(torch, dtype))
-
         compute = compute_costs([*shared, *self.samples])
-        return Predictor(job, Costs(compute=compute, topology=topology, payload_bytes=payload_bytes))
+        return Predictor(job, Costs(compute=compute, topology=topology, payload_bytes=payload_size(self.compressor)))
 
     def strategies(self, topology: Topology) -> tuple[str, ...]:
         return allowed(strategies_of(self.compressor), hierarchical=topology.hierarchical)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 
 import torch
@@ -17,16 +16,12 @@ from compll.cli.planning.models import job_of
 from compll.cli.training.request import Request
 from compll.runtime.collectives import Collectives
 from compll.runtime.planning.jobs import Job
-from compll.runtime.planning.probes import agreed, codec_samples, collective_samples, copy_samples
+from compll.runtime.planning.probes import SMALLEST, agreed, codec_samples, shared_samples, sizes_up_to
 from compll.runtime.planning.profile import Measured, Profile, shapes_hash
 from compll.runtime.planning.samples import Sample
 
-SMALLEST = 1 << 12
-STEP = 4
-
-#: Half and twice a bucket of DDP.
+#: Elements; about a bucket of DDP.
 LARGEST = 1 << 22
-FEW_BYTES = 1 << 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,32 +43,19 @@ class Wanted:
     def label(self, run: int) -> str:
         return "profile" if run < 0 else f"profile of `{self.requests[run].label}`"
 
-    @property
-    def elements(self) -> tuple[int, ...]:
-        """The sizes that are measured."""
-        sizes = [SMALLEST]
-        while sizes[-1] * STEP <= self.largest:
-            sizes.append(sizes[-1] * STEP)
-        return tuple(sizes)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Groups:
-    """The collectives of all ranks, of this one's node and across nodes; the latter two where there are nodes."""
-
-    everyone: Collectives
-    node: Collectives | None = None
-    across: Collectives | None = None
+Groups = Mapping[str, Collectives]
 
 
 def profile(wanted: Wanted, groups: Groups | None = None, doing: Callable[[int], None] = lambda run: None) -> Profile:
-    """Measure; all ranks of `groups` do so together and have equal results. Without groups no collective is measured.
+    """Measure; all ranks of `groups` (collectives by scope, as for `probe`) do so together, and have equal results but
+    for the times of backward. Without groups no collective is measured.
 
     `doing` is told which request is being measured; -1: what has none. Raises CompllError.
     """
     doing(-1)
     job = job_of(wanted.model, min_numel=wanted.min_numel, compute_s=wanted.compute_s, repeats=wanted.repeats)
-    shared = _agreed(groups, [*_copies(wanted), *_collectives(wanted, groups)])
+    shared = _agreed(groups, list(shared_samples(groups or {}, largest=wanted.largest, repeats=wanted.repeats)))
     compressors = {}
     for run, request in enumerate(wanted.requests):
         doing(run)
@@ -121,26 +103,9 @@ def _processor() -> str:
         return platform.processor() or platform.machine()
 
 
-def _copies(wanted: Wanted) -> list[Sample]:
-    return list(copy_samples(wanted.elements, repeats=wanted.repeats))
-
-
-def _collectives(wanted: Wanted, groups: Groups | None) -> list[Sample]:
-    if groups is None:
-        return []
-    sizes = (FEW_BYTES, *(4 * elements for elements in wanted.elements))
-    scopes = {"all": groups.everyone, "node": groups.node, "across": groups.across}
-    measured = (
-        collective_samples(collectives, sizes, repeats=wanted.repeats, scope=scope)
-        for scope, collectives in scopes.items()
-        if collectives is not None
-    )
-    return list(chain.from_iterable(measured))
-
-
 def _compressor(wanted: Wanted, request: Request, groups: Groups | None) -> Measured:
     compressor = load(request)
-    samples = codec_samples(compressor, wanted.elements, threads=wanted.threads, repeats=wanted.repeats)
+    samples = codec_samples(compressor, sizes_up_to(wanted.largest), threads=wanted.threads, repeats=wanted.repeats)
     return Measured(
         name=request.name, params=request.params, source_hash=compressor.source_hash,
         samples=tuple(_agreed(groups, list(samples))),
@@ -148,4 +113,4 @@ def _compressor(wanted: Wanted, request: Request, groups: Groups | None) -> Meas
 
 
 def _agreed(groups: Groups | None, samples: Sequence[Sample]) -> list[Sample]:
-    return list(samples) if groups is None else agreed(groups.everyone, samples)
+    return list(samples) if groups is None else agreed(groups["all"], samples)

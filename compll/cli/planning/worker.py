@@ -10,8 +10,9 @@ from multiprocessing.connection import Connection
 import torch
 import torch.distributed as dist
 
-from compll.cli.planning.measure import Groups, Wanted, profile
+from compll.cli.planning.measure import Wanted, profile
 from compll.cli.training.worker import join_group, reporting
+from compll.runtime.collectives import Collectives
 from compll.runtime.groups import open_collectives, open_nodes
 from compll.runtime.planning.profile import Profile
 
@@ -54,8 +55,8 @@ def _measured(wanted: Wanted, doing: Callable[[int], None]) -> Profile:
     torch.set_num_threads(wanted.threads)
     world = dist.distributed_c10d._get_default_group()
     everyone = open_collectives(world)
-    groups = Groups(everyone=everyone)
+    groups: dict[str, Collectives] = {"all": everyone}
     if 1 < wanted.node_size < wanted.workers:
         node, across = open_nodes(world, wanted.node_size)
-        groups = Groups(everyone=everyone, node=node, across=across)
+        groups |= {"node": node, "across": across}
     return profile(wanted, groups, doing)

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from compll.diagnostics import CompllError
 
-ITEM_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
+ITEM_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8, "complex64": 8, "complex128": 16}
 
 #: DDP's own: a first bucket that starts the exchange early, then larger ones, in bytes.
 FIRST_BUCKET = 1 << 20

@@ -1,4 +1,4 @@
-"""Times what a plan's costs are made from, on this machine and process group. The part of planning that needs torch.
+"""Times what a plan's costs are made from, on this machine and process group.
 
 Every operation is timed several times after a warm-up, and counts with its shortest time: whatever else a machine does
 only adds. Of several ranks the slowest counts.
@@ -7,7 +7,7 @@ only adds. Of several ranks the slowest counts.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -17,10 +17,14 @@ from compll.runtime.compressor import Compressor
 from compll.runtime.key import Key
 from compll.runtime.planning.links import COLLECTIVES
 from compll.runtime.planning.samples import Sample
-from compll.runtime.strategies import default_strategy
 
 WARM_UP = 2
 REPEATS = 7
+
+#: What is measured first: elements, and by how much more each next time; bytes of the smallest message.
+SMALLEST = 1 << 12
+STEP = 4
+FEW_BYTES = 1 << 10
 
 #: Of a measured gradient, where it has so many elements: a layer's usual width.
 COLUMNS = 1024
@@ -33,12 +37,38 @@ LARGEST_RESULT = 1 << 28
 Timed = Callable[[], object]
 
 
-def strategies_of(compressor: Compressor) -> tuple[str, ...]:
-    """The strategies of a plan that this program allows; `hierarchical` needs nodes of several ranks, too."""
-    usual = default_strategy(compressor)
-    if usual == "rounds":
-        return ("rounds",)
-    return (*dict.fromkeys(("allgather", usual)), "ps", "ring", "hierarchical")
+def sizes_up_to(largest: int) -> tuple[int, ...]:
+    """The sizes at which something is measured, in elements."""
+    sizes = [SMALLEST]
+    while sizes[-1] * STEP <= largest:
+        sizes.append(sizes[-1] * STEP)
+    return tuple(sizes)
+
+
+def probe(
+    compressor: Compressor,
+    groups: Mapping[str, Collectives],
+    *,
+    largest: int,
+    threads: int,
+    repeats: int = REPEATS,
+) -> list[Sample]:
+    """Everything that `auto.decide` needs of a compressor and its ranks; all ranks call this together.
+
+    `groups` has the collectives by scope: `all`, and where there are nodes `node` and `across`. `largest` is the number
+    of elements of the largest gradient. The result is the same on all ranks.
+    """
+    mine = [*shared_samples(groups, largest=largest, repeats=repeats)]
+    mine += codec_samples(compressor, sizes_up_to(largest), threads=threads, repeats=repeats)
+    return agreed(groups["all"], mine)
+
+
+def shared_samples(groups: Mapping[str, Collectives], *, largest: int, repeats: int = REPEATS) -> Iterator[Sample]:
+    """What no compressor has a part in: copies, and the collectives of every scope."""
+    sizes = sizes_up_to(largest)
+    yield from copy_samples(sizes, repeats=repeats)
+    for scope, collectives in groups.items():
+        yield from collective_samples(collectives, [FEW_BYTES, *(4 * n for n in sizes)], repeats=repeats, scope=scope)
 
 
 def codec_samples(
