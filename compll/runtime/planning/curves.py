@@ -1,27 +1,35 @@
 """What one operation costs as a function of its size, fitted to measured samples. Pure.
 
-The form is max(floor, base + slope x): a constant as long as starting dominates, then a line. It is fitted in relative
-errors, since sizes and times span several orders of magnitude and noise on a busy machine is proportional.
+The form is max(floor, base + slope x): a constant as long as starting dominates, then a line. What is minimised is the
+sum of |log(predicted / measured)|: sizes and times span several orders of magnitude, noise on a busy machine is
+proportional, and a single outlier must not bend the curve.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from compll.diagnostics import CompllError
 
-#: A floor must explain the samples better than the plain line by so much in squared relative error to be believed.
-WORTH_A_FLOOR = 0.8
+#: Times below this are taken for it: no clock tells them from nothing.
+LEAST_S = 1e-9
+
+#: A floor must make the mean error smaller by this to be believed.
+WORTH_A_FLOOR = 0.01
 
 Point = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """Seconds: max(floor, base + slope * size) for a size above 0, else 0. The unit of sizes is the caller's."""
+    """Seconds: max(floor, base + slope * size) for a size above 0, else 0. The unit of sizes is the caller's.
+
+    `base` is below 0 where what is large is dearer than in proportion: bursts, caches.
+    """
 
     floor: float = 0.0
     base: float = 0.0
@@ -29,6 +37,11 @@ class Curve:
 
     def __call__(self, size: float) -> float:
         return max(self.floor, self.base + self.slope * size) if size > 0 else 0.0
+
+    @property
+    def start(self) -> float:
+        """Seconds of the smallest operation."""
+        return max(self.floor, self.base)
 
 
 def fit(samples: Iterable[Point]) -> Curve:
@@ -38,18 +51,18 @@ def fit(samples: Iterable[Point]) -> Curve:
     samples, or for one that is no positive size with a time that is not negative.
     """
     points = _medians(samples)
-    if len(points) == 1:
-        size, seconds = points[0]
-        return Curve(slope=seconds / size)
-    best = _line(points)
-    least = _error(best, points)
-    for flat in range(2, len(points) - 1):
-        level = statistics.median(seconds for _, seconds in points[:flat])
-        line = _line(points[flat:])
-        candidate = Curve(floor=level, base=line.base, slope=line.slope)
-        if (error := _error(candidate, points)) < WORTH_A_FLOOR * least:
-            best, least = candidate, error
-    return best
+    return min(_candidates(points), key=lambda curve: _error(curve, points) + WORTH_A_FLOOR * (curve.floor > 0))
+
+
+def _candidates(points: Sequence[Point]) -> Iterator[Curve]:
+    """Without a floor: lines through the origin and one point, or through two; then with a point's time as floor."""
+    lines = [Curve(slope=seconds / size) for size, seconds in points]
+    for (x, at_x), (y, at_y) in combinations(points, 2):
+        slope = max(0.0, (at_y - at_x) / (y - x))
+        lines.append(Curve(base=at_y - slope * y, slope=slope))
+    yield from (line for line in lines if line.base >= 0)
+    for line in lines:
+        yield from (Curve(floor=floor, base=line.base, slope=line.slope) for _, floor in points)
 
 
 def _medians(samples: Iterable[Point]) -> list[Point]:
@@ -63,21 +76,6 @@ def _medians(samples: Iterable[Point]) -> list[Point]:
     return [(size, statistics.median(times)) for size, times in sorted(by_size.items())]
 
 
-def _line(points: Sequence[Point]) -> Curve:
-    """Weighted least squares; a slope below 0 becomes a constant, an intercept below 0 a line through the origin."""
-    weights = [1 / max(seconds, 1e-12) ** 2 for _, seconds in points]
-    total = sum(weights)
-    mean_x = sum(w * x for w, (x, _) in zip(weights, points, strict=True)) / total
-    mean_y = sum(w * y for w, (_, y) in zip(weights, points, strict=True)) / total
-    spread = sum(w * (x - mean_x) ** 2 for w, (x, _) in zip(weights, points, strict=True))
-    common = sum(w * (x - mean_x) * (y - mean_y) for w, (x, y) in zip(weights, points, strict=True))
-    slope = max(0.0, common / spread) if spread > 0 else 0.0
-    base = mean_y - slope * mean_x
-    if base >= 0:
-        return Curve(base=base, slope=slope)
-    squares = sum(w * x * x for w, (x, _) in zip(weights, points, strict=True))
-    return Curve(slope=sum(w * x * y for w, (x, y) in zip(weights, points, strict=True)) / squares)
-
-
 def _error(curve: Curve, points: Sequence[Point]) -> float:
-    return sum((curve(size) / max(seconds, 1e-12) - 1) ** 2 for size, seconds in points)
+    logs = (abs(math.log(max(curve(size), LEAST_S) / max(seconds, LEAST_S))) for size, seconds in points)
+    return sum(logs) / len(points)

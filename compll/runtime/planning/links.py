@@ -107,10 +107,9 @@ def fitted_link(ranks: int, curves: Mapping[str, Curve]) -> Link:
     for name, (messages, volume) in per_message.items():
         if (curve := curves.get(name)) and ranks > 1:
             others = ranks - 1
-            start = max(curve.floor, curve.base)
-            return Link(latency=start / (messages * others), bandwidth=volume * others / max(curve.slope, 1e-15))
+            return Link(latency=curve.start / (messages * others), bandwidth=volume * others / max(curve.slope, 1e-15))
     if curve := curves.get("shift"):
-        return Link(latency=max(curve.floor, curve.base), bandwidth=1 / max(curve.slope, 1e-15))
+        return Link(latency=curve.start, bandwidth=1 / max(curve.slope, 1e-15))
     if ranks > 1:
         raise CompllError(f"no collective of {ranks} ranks was measured: one of {', '.join(COLLECTIVES)} is needed")
     return Link(latency=0.0, bandwidth=1.0)

@@ -18,7 +18,7 @@ SIZES = [4.0**i for i in range(3, 13)]
     "curve",
     [
         Curve(floor=3e-4, base=1e-5, slope=2e-9), Curve(base=5e-5, slope=1e-9), Curve(slope=1e-8),
-        Curve(floor=1e-3, slope=1e-9),
+        Curve(floor=1e-3, slope=1e-9), Curve(floor=4e-4, base=-2e-3, slope=8e-9),
     ],
 )  # fmt: skip
 def test_exact_samples_give_the_constants_back(curve: Curve) -> None:
