@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compll.diagnostics import CompllError
@@ -52,6 +52,7 @@ def test_samples_that_mean_nothing_are_refused(samples: list[tuple[float, float]
         fit(samples)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 10**9), st.floats(0, 1e3)), min_size=1, max_size=12))
 def test_curves_are_never_negative_and_never_fall(samples: list[tuple[float, float]]) -> None:
     found = fit(samples)

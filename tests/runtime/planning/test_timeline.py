@@ -42,6 +42,7 @@ def test_second_rounds_wait_for_the_first_round_of_the_next() -> None:
     assert trace.wire == ((0, 1), (5, 6), (6, 7), (7, 8))
 
 
+@settings(deadline=None)
 @given(MESSAGES)
 def test_lanes_do_one_thing_at_a_time_and_all_of_it(messages: list[Arrival]) -> None:
     trace = run(messages)
@@ -53,7 +54,7 @@ def test_lanes_do_one_thing_at_a_time_and_all_of_it(messages: list[Arrival]) -> 
     assert trace.end >= least - 1e-9
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 @given(MESSAGES, st.integers(0, 5), st.integers(0, 4), st.floats(0, 1))
 def test_no_time_grows_when_a_wire_gets_faster(messages: list[Arrival], which: int, position: int, by: float) -> None:
     if which >= len(messages):
