@@ -4,7 +4,7 @@ VENV := .venv
 STAMP := $(VENV)/.installed
 CHECKED := compll tests benchmarks algorithms
 
-.PHONY: setup demo test lint generate gpu clean
+.PHONY: setup demo test lint generate gpu netlab clean
 
 setup: $(STAMP)
 
@@ -32,6 +32,10 @@ generate: setup
 gpu: setup
 	@! command -v nvidia-smi >/dev/null || $(VENV)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,cuda]'
 	@$(VENV)/bin/python -m benchmarks.gpu $(GPU_ARGUMENTS)
+
+# steps on shaped networks, with tables; needs root, ip and tc, and says so in one line where they are missing
+netlab: setup
+	@$(VENV)/bin/python -m benchmarks.netlab $(NETLAB_ARGUMENTS)
 
 clean:
 	rm -rf $(VENV) build *.egg-info
