@@ -16,7 +16,7 @@ from benchmarks.netlab.measure import Network, measure
 from benchmarks.netlab.model import MOST_STEPS, numel
 from benchmarks.netlab.planning import Planner
 from benchmarks.netlab.report import Report, table
-from benchmarks.netlab.setup import Setup, parse_setup
+from benchmarks.netlab.setups import Setup, parse_setup
 from benchmarks.netlab.timings import Job
 from benchmarks.netlab.ways import ABLATION, TOPK, WAYS
 from compll.cli.output import show_error, write_json, write_text

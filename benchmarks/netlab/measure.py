@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks.netlab.lab import open_lab
 from benchmarks.netlab.planning import Planned, Planner
-from benchmarks.netlab.setup import Setup
+from benchmarks.netlab.setups import Setup
 from benchmarks.netlab.timings import Job, Timing, timings
 from benchmarks.netlab.ways import NOTHING, PLAN
 from benchmarks.netlab.worker import probe, work

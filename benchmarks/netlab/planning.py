@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks.netlab import model
 from benchmarks.netlab.lab import DEVICE, Lab, address
-from benchmarks.netlab.setup import Setup
+from benchmarks.netlab.setups import Setup
 from benchmarks.netlab.ways import BF16, FP32, TOPK
 
 PORT = "29571"

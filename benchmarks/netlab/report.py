@@ -71,7 +71,7 @@ def _network_lines(network: Network) -> Iterator[str]:
     yield from ("", f"## {network.setup.title}", "")
     before, after = network.load
     yield f"A link carried {network.link_mbit:.0f} Mbit/s when tried alone{_burst(network)}."
-    yield f"{network.rounds} rounds, the ways in turns in a new order each; load {before:.1f} before, {after:.1f} after."
+    yield f"{network.rounds} rounds, ways in turns in a new order each; load {before:.1f} before, {after:.1f} after."
     yield from ("", *table(network))
     if network.different:
         yield from ("", f"NOT the same bits on all ranks: {', '.join(network.different)}.")

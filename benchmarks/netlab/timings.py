@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from benchmarks.netlab.setup import Setup
+from benchmarks.netlab.setups import Setup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

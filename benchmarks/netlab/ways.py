@@ -14,7 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 import compll
 from benchmarks.netlab.hooks import no_exchange_hook
 from benchmarks.netlab.serial import RATIO, CompiledTopK, Serial, TopKInTorch, serial_hook
-from benchmarks.netlab.setup import Setup
+from benchmarks.netlab.setups import Setup
 from compll.cli.training.bf16 import bf16_mean_hook
 
 NOTHING, FP32, FP16, BF16 = "no exchange", "dense fp32", "fp16 hook", "bf16 hook"

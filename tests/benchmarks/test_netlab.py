@@ -11,7 +11,7 @@ from benchmarks.netlab.lab import bits_per_second, burst, open_lab, why_not
 from benchmarks.netlab.measure import Network
 from benchmarks.netlab.model import numel
 from benchmarks.netlab.planning import Planned
-from benchmarks.netlab.setup import Setup, parse_setup
+from benchmarks.netlab.setups import Setup, parse_setup
 from benchmarks.netlab.targets import verdicts
 from benchmarks.netlab.timings import Job, Steps, timings
 from benchmarks.netlab.ways import FP16, FP32, NOTHING, TOPK
