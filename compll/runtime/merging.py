@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
+from compll.codegen.driver import Compilation
 from compll.runtime.batch import Item, run_batch
 from compll.runtime.buffers import accumulator, store
 from compll.runtime.checks import aligned, check_bytes
@@ -44,12 +45,18 @@ class Merger:
     ) -> None:
         """Into each of `outs` the sum of a row's payloads (None: nothing), divided by the row's length for a mean."""
         sums = [self._sum(row, out, add=add, mean=mean) for row, out in zip(rows, outs, strict=True)]
-        for turn in range(max(len(s.items) for s in sums)):
-            function = "decode_add" if add or turn else "decode"
-            items = [s.items[turn] for s in sums if turn < len(s.items)]
-            run_batch(self.program, self.device, function, items, threads=self.threads)
+        for compilation, group in _by_compilation(sums):
+            merge = self.program.merge(self.device, compilation)
+            merge([[item.segment() for item in s.items] for s in group], add=add, threads=self.threads)
         for s in sums:
+            if s.items and not s.items[0].sized.has_payload:
+                self._copy(s.items, add=add)
             s.finish(add=add)
+
+    def _copy(self, items: Sequence[Item], *, add: bool) -> None:
+        """The results of a program without payload."""
+        for at, item in enumerate(items):
+            run_batch(self.program, self.device, "decode_add" if add or at else "decode", [item])
 
     def _sum(self, row: Sequence[Payload | None], out: torch.Tensor, *, add: bool, mean: bool) -> Sum:
         total = accumulator(out, add=add)
@@ -61,3 +68,13 @@ class Merger:
         sized = self.sized(payload.shape, payload.dtype)
         check_bytes(payload.buffer, sized.payload_nbytes, out.device, owner=self.program.name)
         return Item(sized, {"payload": aligned(payload.buffer), "out": out}, payload.key)
+
+
+def _by_compilation(sums: Sequence[Sum]) -> list[tuple[Compilation, list[Sum]]]:
+    """The sums of payloads that have elements, by what decodes them: the same for all payloads of a sum."""
+    groups: dict[int, tuple[Compilation, list[Sum]]] = {}
+    for s in sums:
+        if s.items and s.items[0].sized.numel and s.items[0].sized.has_payload:
+            compilation = s.items[0].sized.compilation
+            groups.setdefault(id(compilation), (compilation, []))[1].append(s)
+    return list(groups.values())

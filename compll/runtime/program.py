@@ -20,7 +20,7 @@ from compll.dsl import ast
 from compll.dsl.check import check
 from compll.dsl.parse import parse
 from compll.dtypes import DType
-from compll.runtime.devices.base import Device, LoadedFunction
+from compll.runtime.devices.base import Device, LoadedFunction, LoadedMerge
 from compll.sizes import extent, product
 
 GRADIENT_DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
@@ -89,6 +89,7 @@ class Program:
         self._compilations: dict[object, Compilation] = {}
         self._sized: dict[object, Sized] = {}
         self._functions: dict[object, LoadedFunction] = {}
+        self._merges: dict[object, LoadedMerge] = {}
 
     @property
     def compressor(self) -> ast.Compressor:
@@ -146,6 +147,14 @@ class Program:
             if key not in self._functions:
                 self._functions[key] = device.load(compilation, name)
             return self._functions[key]
+
+    def merge(self, device: Device, compilation: Compilation) -> LoadedMerge:
+        """What adds up payloads of the compilation, loaded on the device on first use."""
+        key = (device.name, id(compilation))
+        with self._lock:
+            if key not in self._merges:
+                self._merges[key] = device.load_merge(compilation)
+            return self._merges[key]
 
     def round_sizes(self, device: Device, sized: Sized, name: str) -> tuple[int, ...]:
         """How many elements each collective of a function reduces, in order; none for a gradient without elements."""

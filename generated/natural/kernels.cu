@@ -429,3 +429,42 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
     const DecodeSegment s = segments[tile.segment];
     decode_out_tile(s, tile, nullptr);
 }
+
+// ---- merge ----
+
+// return map(|q| from_bits(u32(q) << 23), p.code);
+// The payloads of a tile are records `tile.segment` and behind; their sum stays in registers.
+extern "C" __global__ void __launch_bounds__(256, 2) merge(
+    const DecodeSegment* __restrict__ records, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const DecodeSegment s = records[tile.segment];
+    const index_t extent = index_t(s.n);
+    for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::MERGED) {
+        float total[compll::MERGED];
+#pragma unroll
+        for (unsigned next = 0; next < compll::MERGED; ++next) {
+            const index_t i = compll::position_of(tile, strip + next);
+            total[next] = compll::merge_adds(tile) && i < extent ? s.out[i] : 0.0f;
+        }
+        for (unsigned payload = 0; payload < compll::merge_payloads(tile); ++payload) {
+            const DecodeSegment s = records[tile.segment + payload];
+            const bool first = payload == 0 && !compll::merge_adds(tile);
+            constexpr uint32_t c = 23u;
+#pragma unroll
+            for (unsigned next = 0; next < compll::MERGED; ++next) {
+                const index_t i = compll::position_of(tile, strip + next);
+                if (i >= extent) break;
+                const uint32_t code = compll::load_packed<9>((s.payload + int64_t(0)), i);
+                const uint32_t code_2 = code;
+                const uint32_t t = compll::shift_left(code_2, c);
+                const float out = compll::from_bits(t);
+                total[next] = first ? out : total[next] + out;
+            }
+        }
+#pragma unroll
+        for (unsigned next = 0; next < compll::MERGED; ++next) {
+            const index_t i = compll::position_of(tile, strip + next);
+            if (i < extent) { s.out[i] = compll::canonical(total[next]); }
+        }
+    }
+}

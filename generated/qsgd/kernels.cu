@@ -742,3 +742,44 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
     const DecodeSegment s = segments[tile.segment];
     decode_out_tile(s, tile, nullptr);
 }
+
+// ---- merge ----
+
+// return map(|q, r| (f32(q) - levels(bits)) / levels(bits) * r, p.code, p.norm);
+// The payloads of a tile are records `tile.segment` and behind; their sum stays in registers.
+extern "C" __global__ void __launch_bounds__(256, 2) merge(
+    const DecodeSegment* __restrict__ records, const compll::Tile* __restrict__ tiles) {
+    const compll::Tile tile = tiles[blockIdx.x];
+    const DecodeSegment s = records[tile.segment];
+    const index_t extent = index_t(s.ceil_numel_by_bucket) * index_t(s.bucket_size);
+    for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::MERGED) {
+        float total[compll::MERGED];
+#pragma unroll
+        for (unsigned next = 0; next < compll::MERGED; ++next) {
+            const index_t i = compll::position_of(tile, strip + next);
+            total[next] = compll::merge_adds(tile) && i < extent ? (i < s.numel ? s.out[i] : float(0)) : 0.0f;
+        }
+        for (unsigned payload = 0; payload < compll::merge_payloads(tile); ++payload) {
+            const DecodeSegment s = records[tile.segment + payload];
+            const bool first = payload == 0 && !compll::merge_adds(tile);
+            constexpr float t_3_2 = 7.0f;
+#pragma unroll
+            for (unsigned next = 0; next < compll::MERGED; ++next) {
+                const index_t i = compll::position_of(tile, strip + next);
+                if (i >= extent) break;
+                const uint32_t code = compll::load_packed<4>((s.payload + s.code_offset), i);
+                const float code_2 = float(int32_t(code));
+                const float t_4 = code_2 - t_3_2;
+                const float t_8 = t_4 / t_3_2;
+                const float norm = reinterpret_cast<float*>((s.payload + int64_t(0)))[i / index_t(s.bucket_size)];
+                const float out = t_8 * norm;
+                total[next] = first ? out : total[next] + out;
+            }
+        }
+#pragma unroll
+        for (unsigned next = 0; next < compll::MERGED; ++next) {
+            const index_t i = compll::position_of(tile, strip + next);
+            if (i < extent) { if (i < s.numel) s.out[i] = compll::canonical(total[next]); }
+        }
+    }
+}

@@ -598,3 +598,30 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_phases(
     grid.meet();
     grid.run<decode_out_tile>(2);
 }
+
+// ---- merge ----
+
+// The first payload of every row is decoded, then the others are added, one after the other.
+extern "C" __global__ void __launch_bounds__(256, 2) merge(
+    const DecodeSegment* __restrict__ firsts, const DecodeAddSegment* __restrict__ others,
+    const compll::Tile* __restrict__ tables, compll::Barrier* barrier) {
+    const compll::Grid<DecodeSegment> first = {firsts, tables, nullptr, barrier};
+    const compll::Grid<DecodeAddSegment> other = {others, tables, nullptr, barrier};
+    first.run<decode_decode_index_count_tile>(1);
+    first.meet();
+    first.run<decode_decode_index_tile>(1);
+    first.meet();
+    first.run<decode_out_out_base_tile>(2);
+    first.meet();
+    first.run<decode_out_tile>(3);
+    first.meet();
+    const unsigned payloads = compll::merge_turns(tables);
+    for (unsigned payload = 0; payload < payloads; ++payload) {
+        other.run<decode_add_decode_index_count_tile>(4 + 2 * payload);
+        other.meet();
+        other.run<decode_add_decode_index_tile>(4 + 2 * payload);
+        other.meet();
+        other.run<decode_add_new_sum_tile>(5 + 2 * payload);
+        other.meet();
+    }
+}

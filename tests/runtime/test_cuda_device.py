@@ -88,19 +88,45 @@ def test_what_comes_out(load: Load) -> None:
         assert differences(expected, Run(load(name)).steps(gradients)) == []
 
 
-def test_batches(load: Load, gpu: FakeGpu) -> None:
-    """Many gradients of different sizes cost the launches of one."""
+SHAPES = [(1,), (33, 65), (4097,), (2, 9000), (300, 200)]
+
+
+def test_batches(load: Load) -> None:
     compressor = load("topk", ratio=0.1)
-    gradients = [gradient(shape, "normal", i) for i, shape in enumerate([(1,), (33, 65), (4097,), (2, 9000)])]
+    gradients = [gradient(shape, "normal", i) for i, shape in enumerate(SHAPES)]
     alone = [compressor.encode(g) for g in gradients]
-    gpu.launches.clear()
-    compressor.encode(gradients[0])
-    launches = len(gpu.launches)
-    gpu.launches.clear()
     states = [compressor.init_state(g) for g in gradients]
     together = compressor.encode_batch(gradients, states, [compll.Key()] * len(gradients))
-    assert len(gpu.launches) == launches
     assert all(torch.equal(a.buffer, b.buffer) for a, b in zip(alone, together, strict=True))
+
+
+@pytest.mark.parametrize("name", ["topk", "dgc", "gaussiank", "threelc", "onebit"])
+def test_few_launches(name: str, load: Load, gpu: FakeGpu) -> None:
+    """Many gradients of different sizes cost the launches of one, and so do the payloads of many ranks."""
+    compressor = load(name)
+    gradients = [gradient(shape, "normal", i) for i, shape in enumerate(SHAPES)]
+    states = [compressor.init_state(g) for g in gradients]
+    gpu.launches.clear()
+    payloads = compressor.encode_batch(gradients, states, [compll.Key(gradient=i) for i in range(len(SHAPES))])
+    assert 0 < len(gpu.launches) <= 3
+    gpu.launches.clear()
+    compressor.decode_batch([[payload] * 4 for payload in payloads], [torch.empty_like(g) for g in gradients])
+    assert 0 < len(gpu.launches) <= 2
+
+
+@pytest.mark.parametrize("name", ["topk", "onebit"])
+def test_merges(name: str, load: Load) -> None:
+    """Rows of several lengths: the reference's bits."""
+    reference = load(name, backend="reference")
+    rows = []
+    for i, shape in enumerate(SHAPES):
+        ranks = [gradient(shape, "normal", 10 * i + rank) for rank in range(4)]
+        rows.append([reference.encode(g) if (i + rank) % 3 else None for rank, g in enumerate(ranks)])
+    for add in (False, True):
+        expected, found = ([torch.full(shape, 2.0) for shape in SHAPES] for _ in range(2))
+        reference.decode_batch(rows, expected, add=add)
+        load(name).decode_batch(rows, found, add=add)
+        assert all(torch.equal(a, b) for a, b in zip(expected, found, strict=True))
 
 
 @pytest.mark.parametrize("name", PRODUCTS)
@@ -211,7 +237,7 @@ def test_positions_of_64_bits(load: Load, gpu: FakeGpu, monkeypatch: pytest.Monk
 
 def test_a_launch_that_fails(load: Load, gpu: FakeGpu) -> None:
     gpu.problem = RuntimeError("CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered")
-    with pytest.raises(InternalError, match=r"CUDA refused kernel `encode\w*` of `topk.encode\w*` \(CUDA_ERROR"):
+    with pytest.raises(InternalError, match=r"CUDA refused kernel `encode\w*` of `topk` \(CUDA_ERROR"):
         load("topk").encode(gradient(100, "normal"))
 
 

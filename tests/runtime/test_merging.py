@@ -1,5 +1,7 @@
 """Merging payloads of several ranks, against sums made here."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -7,6 +9,7 @@ import compll
 from compll import CompllError, Key
 from compll.runtime.devices import available_devices
 
+ALGORITHMS = sorted(path.stem for path in Path(__file__).parents[2].glob("algorithms/*.cll"))
 SHAPES = [(70, 33), (5,), (300, 300), (0, 3), (8, 8)]
 
 
@@ -29,6 +32,27 @@ def test_rows_with_gaps_are_summed_in_rank_order(backend: str, dtype: torch.dtyp
                 if payload is not None:
                     total += c.decode(payload, out=torch.empty(out.shape))
             assert torch.equal(out, total.to(dtype))
+
+
+@pytest.mark.skipif("cpu" not in available_devices(), reason="needs a C++ compiler")
+@pytest.mark.parametrize("backend", ["cpu", "emulator"])
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_merging_has_the_bits_of_decoding_in_turns(backend: str, name: str) -> None:
+    """Every program, rows of several lengths in one call."""
+    c = compll.load(name, backend=backend)
+    rows = []
+    for i, shape in enumerate(SHAPES):
+        generator = torch.Generator().manual_seed(i)
+        grads = [torch.randn(shape, generator=generator) for _ in range(4)]
+        keys = [Key(seed=1, gradient=i, rank=rank) for rank in range(4)]
+        rows.append([c.encode(g, key=key) if (i + key.rank) % 4 else None for g, key in zip(grads, keys)])
+    for add in (False, True):
+        outs, expected = ([torch.full(shape, 2.0) for shape in SHAPES] for _ in range(2))
+        c.decode_batch(rows, outs, add=add, mean=False)
+        for row, out in zip(rows, expected, strict=True):
+            for turn, payload in enumerate(p for p in row if p is not None):
+                c.decode(payload, out=out, add=add or turn > 0)
+        assert all(torch.equal(a, b) for a, b in zip(outs, expected, strict=True))
 
 
 def test_a_wrong_payload_is_found_before_anything_is_written() -> None:

@@ -43,6 +43,11 @@ class FileView:
     functions: tuple[FunctionView, ...]
 
     @property
+    def merges(self) -> bool:
+        """Whether there are payloads to merge."""
+        return {"decode", "decode_add"} <= {part.name for part in self.parts}
+
+    @property
     def parts(self) -> tuple[PartView, ...]:
         return tuple(part for function in self.functions for part in function.parts)
 
@@ -53,6 +58,10 @@ def emit(name: str, plans: tuple[KernelPlan, ...]) -> str:
     Every entry of a function (`entries`) becomes `extern "C" int <entry>(const void* segments, int64_t count, int
     threads)`: it runs on `count` records (plan.record_fields) and returns 0, or 1 where memory ran out. Entries of one
     function are called in order with the same records; what temporaries hold must last from the first to the last.
+
+    With payloads there is `int merge(const void* firsts, const void* others, const int64_t* ends, int64_t rows, int
+    threads)`, too: for each row, decode on its record of `firsts` (none where that is null), then decode_add on its
+    records of `others`, which end at `ends`.
     """
     return render("cpu/file.cpp.j2", FileView(name=name, functions=tuple(_function(p) for p in plans)))
 

@@ -6,7 +6,7 @@ know (records, scratch, launches) is data: `cuda_function`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -15,6 +15,7 @@ from compll.codegen.emit.cuda_context import Context, DeviceFunction, Turns
 from compll.codegen.emit.cuda_groups import Group, group, print_group
 from compll.codegen.emit.cuda_launch import Exchange, LaunchStep, LibraryCall, Scratch, Work
 from compll.codegen.emit.cuda_memory import Memory
+from compll.codegen.emit.cuda_merge import CudaMerge, print_fused, print_phased
 from compll.codegen.emit.cuda_rows import print_rows
 from compll.codegen.emit.cuda_scalar import is_scalar, print_scalars
 from compll.codegen.emit.cuda_steps import (
@@ -77,12 +78,15 @@ class _FileView:
     wide: bool
     includes: Sequence[str]
     functions: Sequence[CudaFunction]
+    merge: CudaMerge | None
 
 
 def emit(name: str, plans: tuple[KernelPlan, ...], wide: bool = False) -> str:
     """The text of all functions of the compressor `name`. `wide`: positions of 64 bits, for 2^31 elements or more."""
     functions = [cuda_function(plan) for plan in plans]
-    return render("cuda/file.cu.j2", _FileView(name=name, wide=wide, includes=INCLUDES, functions=functions))
+    merge = cuda_merge({plan.function: plan for plan in plans})
+    view = _FileView(name=name, wide=wide, includes=INCLUDES, functions=functions, merge=merge)
+    return render("cuda/file.cu.j2", view)
 
 
 def launches(plan: KernelPlan) -> tuple[LaunchStep, ...]:
@@ -103,6 +107,18 @@ def cuda_function(plan: KernelPlan) -> CudaFunction:
         kernels=(*functions.values(), *(text for text, _ in printed.values())),
         steps=tuple(printed[step][1] if isinstance(step, Group) else step for step in grouped),
     )  # fmt: skip
+
+
+def cuda_merge(plans: Mapping[str, KernelPlan]) -> CudaMerge | None:
+    """The launch that merges payloads; None for a program without payload, or whose decode needs a library."""
+    if "decode" not in plans or "decode_add" not in plans:
+        return None
+    first, other = (Context(plan=plans[name], memory=Memory(plans[name])) for name in ("decode", "decode_add"))
+    fused = print_fused(first)
+    if fused is not None:
+        return fused
+    decode, decode_add = (list(_steps(context, context.plan.kernels)) for context in (first, other))
+    return print_phased(first, decode, other, decode_add)
 
 
 def _member(field: RecordField) -> str:

@@ -6,7 +6,7 @@ the compressor costs few launches however many steps and tensors it has. A funct
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
@@ -104,7 +104,7 @@ def print_group(context: Context, given: Group, names: Names) -> tuple[str, Laun
     functions = given.functions
     works = tuple(dict.fromkeys(function.work for function in functions))
     name = names.fresh(context.function_name("phases"))
-    body = phase_lines("grid", given.steps, works)
+    body = phase_lines("grid", given.steps, lambda work: str(works.index(work)))
     if isinstance(given.steps[-1], DeviceFunction):
         body.pop()  # nobody waits for the last
     view = _LaunchView(
@@ -114,27 +114,30 @@ def print_group(context: Context, given: Group, names: Names) -> tuple[str, Laun
     return render("cuda/phases.cu.j2", view), Phases(function=name, works=works, phases=_names(given.steps))
 
 
-def phase_lines(grid: str, steps: Sequence[Step], works: Sequence[Work]) -> list[str]:
-    """The statements that run the steps, a barrier behind each. Between steps of one tile for each segment there is
-    none: the block that has a segment's tile in one has it in the next."""
+def phase_lines(grid: str, steps: Sequence[Step], place: Callable[[Work], str]) -> list[str]:
+    """The statements that run the steps, a barrier behind each; `place` says where a work's tiles are listed.
+
+    Between steps of one tile for each segment there is no barrier: the block that has a segment's tile in one has it in
+    the next.
+    """
     lines: list[str] = []
     for step, following in zip_longest(steps, steps[1:]):
         if isinstance(step, Turns):
-            lines += _turn_lines(grid, step, works)
+            lines += _turn_lines(grid, step, place)
             continue
-        lines.append(f"{grid}.run<{step.name}_tile>({works.index(step.work)});")
+        lines.append(f"{grid}.run<{step.name}_tile>({place(step.work)});")
         if not (step.work.size is None and isinstance(following, DeviceFunction) and following.work.size is None):
             lines.append(f"{grid}.meet();")
     return lines
 
 
-def _turn_lines(grid: str, turns: Turns, works: Sequence[Work]) -> list[str]:
-    head = phase_lines(grid, turns.steps[: turns.decided], works)
-    body = phase_lines(grid, turns.steps[turns.decided :], works)
+def _turn_lines(grid: str, turns: Turns, place: Callable[[Work], str]) -> list[str]:
+    head = phase_lines(grid, turns.steps[: turns.decided], place)
+    body = phase_lines(grid, turns.steps[turns.decided :], place)
     leave: list[str] = []
     if turns.active and body:
         test = f"[](const auto& s) {{ return {turns.active} != 0; }}"
-        leave.append(f"if (!{grid}.any({works.index(Work(None))}, {test})) break;")
+        leave.append(f"if (!{grid}.any({place(Work(None))}, {test})) break;")
     lines = [*head, *leave, *body]
     return [f"for (unsigned turn = 0; turn < {turns.count}; ++turn) {{", *(f"    {line}" for line in lines), "}"]
 

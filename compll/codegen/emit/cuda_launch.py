@@ -68,6 +68,32 @@ class Phases:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FusedMerge:
+    """One launch of `function(const DecodeSegment* records, const compll::Tile* tiles)` that adds up rows of payloads.
+
+    Records of a row follow each other; a tile of the row has the first as its segment and, as its last word, how many
+    there are, plus 2^31 where they are added to what `out` holds. Scratch pointers are not used.
+    """
+
+    function: str
+    work: Work
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhasedMerge:
+    """The same as a cooperative launch of `function(firsts, others, const compll::Tile* tables, compll::Barrier*)`:
+    `firsts` are records of decode, `others` of decode_add.
+
+    The tables begin with a row `{turns, 0, 0, 0}`, then spans as in `Phases`: for each of `first_works`, and for each
+    turn of decode_add for each of `other_works`. Records of one row may share temporaries and scratch.
+    """
+
+    function: str
+    first_works: tuple[Work, ...]
+    other_works: tuple[Work, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LibraryCall:
     """A matrix product, left to the platform's library. Inside a loop it runs for inactive segments, too: their carried
     values are not copied, so it changes nothing."""

@@ -48,6 +48,17 @@ class LoadedFunction(Protocol):
         """
 
 
+class LoadedMerge(Protocol):
+    """Adds up the payloads of several ranks, for many gradients at once."""
+
+    def __call__(self, rows: Sequence[Sequence[Segment]], *, add: bool, threads: int | None = None) -> None:
+        """Into the `out` that the segments of a row share, the sum of what their payloads stand for, one after the
+        other: with the bits of `decode` of the first (with `add`, of `decode_add`) and `decode_add` of the others.
+
+        No row is empty; rows may differ in length.
+        """
+
+
 class Device(Protocol):
     """Where functions run; `name` is reference, cpu, emulator or cuda."""
 
@@ -55,3 +66,5 @@ class Device(Protocol):
     def name(self) -> str: ...
 
     def load(self, compilation: Compilation, function: str) -> LoadedFunction: ...
+
+    def load_merge(self, compilation: Compilation) -> LoadedMerge: ...

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from compll import codegen
@@ -25,7 +26,7 @@ from compll.codegen.plan import KernelPlan
 from compll.codegen.rounds import exchanged_by
 from compll.diagnostics import CompllError, InternalError
 from compll.runtime.cache import cached, content_hash
-from compll.runtime.devices.base import LoadedFunction, Segment
+from compll.runtime.devices.base import LoadedFunction, LoadedMerge, Segment
 from compll.runtime.devices.records import Records, Words, Workspaces
 from compll.runtime.devices.values import Values
 
@@ -158,6 +159,31 @@ class CpuFunction:
             raise MemoryError(f"function `{self.name}` ran out of memory")
 
 
+@dataclass(frozen=True)
+class CpuMerge:
+    """A loaded merge; safe to call from several threads at once, each call has its own workspaces."""
+
+    name: str
+    entry: ctypes._NamedFuncPointer
+    decode: Records
+    decode_add: Records
+    workspaces: Workspaces
+
+    def __call__(self, rows: Sequence[Sequence[Segment]], *, add: bool, threads: int | None = None) -> None:
+        """As `LoadedMerge` says. Raises MemoryError where memory ran out."""
+        skipped = 0 if add else 1
+        others = [segment for row in rows for segment in row[skipped:]]
+        lengths = [len(row) - skipped for row in rows]
+        ends = np.cumsum(lengths, dtype=np.int64)
+        with self.workspaces.borrowed() as one, self.workspaces.borrowed() as two:
+            firsts = None if add else self.decode.table([row[0] for row in rows], one)
+            table = self.decode_add.table(others, two, [length for length in lengths if length])
+            address = None if firsts is None else firsts.ctypes.data
+            team = threads or torch.get_num_threads()
+            if self.entry(address, table.ctypes.data, ends.ctypes.data, len(rows), team) != 0:
+                raise MemoryError(f"merging payloads of `{self.name}` ran out of memory")
+
+
 class CpuDevice:
     """Builds and loads functions for this machine's CPU."""
 
@@ -174,6 +200,15 @@ class CpuDevice:
             name=f"{program.name}.{function}", plan=plan, entries=[_entry(library, name) for name in entries(plan)],
             records=Records(program, plan), workspaces=_workspaces,
         )  # fmt: skip
+
+    def load_merge(self, compilation: Compilation) -> LoadedMerge:
+        """Raises as `load` does."""
+        program = compilation.program
+        entry = _library(build_library(program.name, compilation.source("cpu"))).merge
+        entry.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int]
+        entry.restype = ctypes.c_int
+        decode, decode_add = (Records(program, compilation.plans[name]) for name in ("decode", "decode_add"))
+        return CpuMerge(program.name, entry, decode, decode_add, _workspaces)
 
 
 def _entry(library: ctypes.CDLL, name: str) -> ctypes._NamedFuncPointer:

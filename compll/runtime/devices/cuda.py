@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 import cupy
@@ -20,12 +21,21 @@ from compll.codegen.emit.cuda import emit
 from compll.codegen.emit.cuda_launch import THREADS, LibraryCall, Phases
 from compll.codegen.rounds import exchanged_by
 from compll.diagnostics import CompllError, InternalError
-from compll.runtime.devices.base import LoadedFunction, Segment
+from compll.runtime.devices.base import LoadedFunction, LoadedMerge, Segment
 from compll.runtime.devices.call import Call
-from compll.runtime.devices.cuda_batch import Batch, Grid, Lane, upload
+from compll.runtime.devices.cuda_batch import (
+    Batch,
+    Grid,
+    Lane,
+    make_batch,
+    make_merge_batch,
+    upload,
+)
 from compll.runtime.devices.cuda_code import build, target_of
 from compll.runtime.devices.launching import Kernels, Launching
+from compll.runtime.devices.merge_launching import MergeLaunching
 from compll.runtime.devices.records import Records, Workspace
+from compll.runtime.devices.turns import TurnByTurn
 from compll.runtime.rounds import in_step
 
 
@@ -74,22 +84,42 @@ class Code:
             return self.compilation.source("cuda")
         return emit(self.compilation.program.name, tuple(self.compilation.plans.values()), wide=True)
 
-    def kernel(self, index: int, wide: bool, launch: Kernels) -> Any:
-        """The handle of a launch's kernel, which belongs to one GPU."""
-        key = (index, wide, launch.function)
+    def kernel(self, index: int, wide: bool, name: str, together: bool) -> Any:
+        """A kernel's handle, which belongs to one GPU."""
+        key = (index, wide, name)
         if key not in self._kernels:
-            module = self.compile(index, wide, isinstance(launch, Phases))
-            self._kernels[key] = module.get_function(launch.function)
+            self._kernels[key] = self.compile(index, wide, together).get_function(name)
         return self._kernels[key]
 
-    def resident(self, index: int, wide: bool, launch: Phases) -> int:
+    def resident(self, index: int, wide: bool, name: str) -> int:
         """How many blocks of a cooperative launch a GPU keeps alive together."""
-        key = (index, wide, launch.function)
+        key = (index, wide, name)
         if key not in self._resident:
-            handle = self.kernel(index, wide, launch).kernel.ptr
+            handle = self.kernel(index, wide, name, together=True).kernel.ptr
             each = cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(handle, THREADS, 0)
             self._resident[key] = each * torch.cuda.get_device_properties(index).multi_processor_count
         return self._resident[key]
+
+    def start(
+        self, batch: Batch, name: str, grid: Grid, records: Sequence[int], *, together: bool, threads: int = THREADS
+    ) -> None:
+        """Launch on the current GPU and stream: a block for each tile, or as many as can be alive together.
+
+        `records` are the addresses of record tables. Raises InternalError where CUDA refuses.
+        """
+        index = torch.cuda.current_device()
+        blocks, pointers = grid.tiles, [*records, grid.address]
+        if together:
+            blocks = min(blocks, self.resident(index, batch.wide, name))
+            pointers.append(batch.barrier)
+        kernel = self.kernel(index, batch.wide, name, together)
+        try:
+            kernel((blocks,), (threads,), tuple(map(np.uint64, pointers)))  # 8 bytes each
+        except RuntimeError as problem:
+            program = self.compilation.program.name
+            raise InternalError(
+                f"CUDA refused kernel `{name}` of `{program}` ({problem}); the cause may be earlier work"
+            ) from problem
 
 
 @dataclass(frozen=True)
@@ -125,9 +155,10 @@ class CudaFunction:
         stream = torch.cuda.current_stream(device)
         lane = self._lanes.setdefault((device.index or 0, stream.cuda_stream), Lane())
         with torch.cuda.device(device), lane.lock:
-            batch = lane.batch(self.launching, segments, device)
+            key = tuple(tuple(segment.environment.values()) for segment in segments)
+            batch = lane.batch(key, lambda: make_batch(self.launching, segments, device))
             workspace = Workspace(device)
-            words = np.concatenate([self.records.table(segments, workspace), batch.scratch_pointers], axis=1)
+            words = np.concatenate([self.records.table(segments, workspace), batch.scratch_pointers[0]], axis=1)
             table = upload(words, device)
         call = Call(launching=self.launching, segments=segments, words=words, workspace=workspace)
         grids = iter(batch.grids)
@@ -139,24 +170,46 @@ class CudaFunction:
                     if isinstance(step, LibraryCall):
                         call.multiply(step.step)
                     else:
-                        self._launch(step, table.data_ptr(), next(grids), batch, device.index or 0)
+                        self._launch(step, table.data_ptr(), next(grids), batch)
             if exchanged is not None:
                 yield call.tensors(exchanged)
 
-    def _launch(self, step: Kernels, table: int, grid: Grid, batch: Batch, index: int) -> None:
-        blocks, threads, pointers = grid.tiles, THREADS, [table, grid.address]
-        if isinstance(step, Phases):
-            blocks = min(blocks, self.code.resident(index, batch.wide, step))
-            pointers.append(batch.barrier)
-        else:
-            threads = step.block
-        kernel = self.code.kernel(index, batch.wide, step)
-        try:
-            kernel((blocks,), (threads,), tuple(map(np.uint64, pointers)))  # 8 bytes each
-        except RuntimeError as problem:
-            raise InternalError(
-                f"CUDA refused kernel `{step.function}` of `{self.name}` ({problem}); the cause may be earlier work"
-            ) from problem
+    def _launch(self, step: Kernels, table: int, grid: Grid, batch: Batch) -> None:
+        together = isinstance(step, Phases)
+        threads = THREADS if isinstance(step, Phases) else step.block
+        self.code.start(batch, step.function, grid, [table], together=together, threads=threads)
+
+
+@dataclass(frozen=True)
+class CudaMerge:
+    """A loaded merge; safe to call from several threads, on any GPU, on any stream."""
+
+    launching: MergeLaunching
+    code: Code
+    _lanes: dict[tuple[int, int], Lane] = field(default_factory=dict)
+
+    def __call__(self, rows: Sequence[Sequence[Segment]], *, add: bool, threads: int | None = None) -> None:
+        """As `LoadedMerge` says, on the current streams of the GPUs. Raises as `Code.start` does."""
+        for device, positions in _by_device([row[0] for row in rows]):
+            stream = torch.cuda.current_stream(device)
+            lane = self._lanes.setdefault((device.index or 0, stream.cuda_stream), Lane())
+            with torch.cuda.device(device), lane.lock, _cupy_stream(device.index or 0, stream):
+                self._run([rows[at] for at in positions], add, lane, device)
+
+    def _run(self, rows: Sequence[Sequence[Segment]], add: bool, lane: Lane, device: torch.device) -> None:
+        launching = self.launching
+        key = launching.key(rows, add=add)
+        batch = lane.batch(key, lambda: make_merge_batch(launching, rows, add, device))
+        parts = launching.parts(rows, add=add)
+        workspaces = [Workspace(device) for _ in parts]
+        words = [
+            np.concatenate([part.records.table(part.segments, workspace, part.turns), scratch], axis=1)
+            for part, workspace, scratch in zip(parts, workspaces, batch.scratch_pointers, strict=True)
+        ]
+        uploaded = upload(np.concatenate([table.reshape(-1) for table in words]), device)
+        ends = accumulate(table.nbytes for table in words)
+        addresses = [uploaded.data_ptr() + end - table.nbytes for table, end in zip(words, ends, strict=True)]
+        self.code.start(batch, launching.launch.function, batch.grids[0], addresses, together=launching.together)
 
 
 def _by_device(segments: Sequence[Segment]) -> list[tuple[torch.device, list[int]]]:
@@ -198,3 +251,12 @@ class CudaDevice:
             name=f"{program.name}.{function}", launching=Launching(program, plan), records=Records(program, plan),
             code=code,
         )  # fmt: skip
+
+    def load_merge(self, compilation: Compilation) -> LoadedMerge:
+        """Raises as `load` does."""
+        launching = MergeLaunching.of(compilation)
+        if launching is None:
+            return TurnByTurn(self.load(compilation, "decode"), self.load(compilation, "decode_add"))
+        code = Code(compilation)
+        code.compile(torch.cuda.current_device(), together=launching.together)
+        return CudaMerge(launching, code)

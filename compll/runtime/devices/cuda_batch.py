@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import RLock
 from typing import Any
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from compll.codegen.emit.cuda_launch import Phases
 from compll.runtime.devices.base import Segment
 from compll.runtime.devices.launching import BARRIER_BYTES, Environment, Launching
+from compll.runtime.devices.merge_launching import MergeLaunching
 from compll.sizes import extent
 
 #: Batches whose tables and scratch a function keeps for one stream; a model's buckets are fewer.
@@ -49,10 +50,10 @@ class Grid:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
     """What depends on the segments' shapes only. `grids` has one for each launch, in order; at `barrier` the blocks of
-    a launch meet."""
+    a launch meet; `scratch_pointers` are the last columns of each record table."""
 
     grids: tuple[Grid, ...]
-    scratch_pointers: NDArray[np.int64]
+    scratch_pointers: tuple[NDArray[np.int64], ...]
     barrier: int
     wide: bool
     memory: tuple[torch.Tensor, ...]  # what the addresses point into
@@ -65,14 +66,13 @@ class Lane:
     lock: RLock = field(default_factory=RLock)
     _batches: OrderedDict[object, Batch] = field(default_factory=OrderedDict)
 
-    def batch(self, launching: Launching, segments: Sequence[Segment], device: torch.device) -> Batch:
-        """The batch of these shapes. A captured call gets one of its own: its graph may run whenever, and starts by
-        clearing its scratch."""
+    def batch(self, key: object, make: Callable[[], Batch]) -> Batch:
+        """The batch of the shapes that `key` stands for. A captured call gets one of its own: its graph may run
+        whenever, and starts by clearing its scratch."""
         if torch.cuda.is_current_stream_capturing():
-            return make_batch(launching, segments, device)
-        key = tuple(tuple(segment.environment.values()) for segment in segments)
+            return make()
         if key not in self._batches:
-            self._batches[key] = make_batch(launching, segments, device)
+            self._batches[key] = make()
             if len(self._batches) > KEPT_BATCHES:
                 self._batches.popitem(last=False)
         self._batches.move_to_end(key)
@@ -93,9 +93,32 @@ def make_batch(launching: Launching, segments: Sequence[Segment], device: torch.
     scratch = torch.zeros(scratch_bytes + BARRIER_BYTES, dtype=torch.uint8, device=device)
     return Batch(
         grids=tuple(grids[id(each)] for each in tables),
-        scratch_pointers=launching.scratch_table(segments, scratch.data_ptr()),
+        scratch_pointers=(launching.scratch_table(segments, scratch.data_ptr()),),
         barrier=scratch.data_ptr() + scratch_bytes,
         wide=any(needs_wide(launching, segment.environment) for segment in segments),
+        memory=(uploaded, scratch),
+    )
+
+
+def make_merge_batch(
+    launching: MergeLaunching, rows: Sequence[Sequence[Segment]], add: bool, device: torch.device
+) -> Batch:
+    """The same for a merge."""
+    tables, parts = launching.tables(rows, add=add), launching.parts(rows, add=add)
+    uploaded = upload(tables.rows, device)
+    sizes = [part.launching.scratch_bytes(part.segments, part.turns) for part in parts]
+    scratch = torch.zeros(sum(sizes) + BARRIER_BYTES, dtype=torch.uint8, device=device)
+    starts = [scratch.data_ptr() + sum(sizes[:at]) for at in range(len(sizes))]
+    pointers = [
+        part.launching.scratch_table(part.segments, start, part.turns)
+        for part, start in zip(parts, starts, strict=True)
+    ]  # fmt: skip
+    environments = [row[0].environment for row in rows]
+    return Batch(
+        grids=(Grid(tables.tiles, uploaded.data_ptr()),),
+        scratch_pointers=tuple(pointers),
+        barrier=scratch.data_ptr() + sum(sizes),
+        wide=any(needs_wide(each, e) for e in environments for each in (launching.first, launching.other)),
         memory=(uploaded, scratch),
     )
 

@@ -17,13 +17,16 @@ from numpy.typing import NDArray
 
 from compll.codegen import ir
 from compll.codegen.driver import Compilation
+from compll.codegen.emit.cuda import cuda_merge
 from compll.codegen.emit.cuda_launch import THREADS, Launch, LibraryCall
 from compll.codegen.rounds import exchanged_by
-from compll.runtime.devices.base import LoadedFunction, Segment
+from compll.runtime.devices.base import LoadedFunction, LoadedMerge, Segment
 from compll.runtime.devices.call import Call
 from compll.runtime.devices.emulation import RESIDENT, Emulation, chosen_check
 from compll.runtime.devices.launching import BARRIER_BYTES, Kernels, Launching
+from compll.runtime.devices.merge_launching import MergeLaunching
 from compll.runtime.devices.records import Records, Workspace
+from compll.runtime.devices.turns import TurnByTurn
 
 _PAYLOADS = ("payload", "previous")
 
@@ -79,6 +82,34 @@ class EmulatedFunction:
         self.kernels.launch(launch.function, min(tables.tiles, RESIDENT), THREADS, pointers, together=True)
 
 
+@dataclass(frozen=True)
+class EmulatedMerge:
+    """A loaded merge; calls from several threads wait for each other."""
+
+    kernels: Emulation
+    launching: MergeLaunching
+
+    def __call__(self, rows: Sequence[Sequence[Segment]], *, add: bool, threads: int | None = None) -> None:
+        """As `LoadedMerge` says. Raises InternalError where the emulator complains."""
+        whole = [[_with_whole_words(segment) for segment in row] for row in rows]
+        tables = self.launching.tables(whole, add=add)
+        words, memory = [], []
+        for part in self.launching.parts(whole, add=add):
+            workspace = Workspace()
+            scratch = np.zeros(part.launching.scratch_bytes(part.segments, part.turns) // 8, np.int64)
+            records = part.records.table(part.segments, workspace, part.turns)
+            pointers = part.launching.scratch_table(part.segments, scratch.ctypes.data, part.turns)
+            words.append(np.ascontiguousarray(np.concatenate([records, pointers], axis=1)))
+            memory += [workspace, scratch]
+        arguments = [*(table.ctypes.data for table in words), tables.rows.ctypes.data]
+        blocks, together, barrier = tables.tiles, self.launching.together, np.zeros(BARRIER_BYTES, np.uint8)
+        if together:
+            blocks = min(blocks, RESIDENT)
+            arguments.append(barrier.ctypes.data)
+        with _running:
+            self.kernels.launch(self.launching.launch.function, blocks, THREADS, arguments, together=together)
+
+
 def _with_whole_words(segment: Segment) -> Segment:
     """The segment with payloads of whole, aligned words, as kernels need them."""
     arrays = {name: _padded(array) if name in _PAYLOADS else array for name, array in segment.arrays.items()}
@@ -109,13 +140,25 @@ class EmulatorDevice:
     def load(self, compilation: Compilation, function: str) -> LoadedFunction:
         """Build (or find) the program's text as C++ and look up the function. Raises as `build_library` does."""
         program, plan = compilation.program, compilation.plans[function]
-        kernels = [name for each in compilation.plans.values() for name in _kernel_names(Launching(program, each))]
         return EmulatedFunction(
-            name=f"{program.name}.{function}",
-            kernels=Emulation(f"{program.name}-emulated", compilation.source("cuda"), kernels, chosen_check()),
-            launching=Launching(program, plan), records=Records(program, plan),
+            name=f"{program.name}.{function}", kernels=_kernels(compilation), launching=Launching(program, plan),
+            records=Records(program, plan),
         )  # fmt: skip
 
+    def load_merge(self, compilation: Compilation) -> LoadedMerge:
+        launching = MergeLaunching.of(compilation)
+        if launching is None:
+            return TurnByTurn(self.load(compilation, "decode"), self.load(compilation, "decode_add"))
+        return EmulatedMerge(_kernels(compilation), launching)
 
-def _kernel_names(launching: Launching) -> list[str]:
-    return list(dict.fromkeys(launch.function for launch in launching.launches))
+
+def _kernels(compilation: Compilation) -> Emulation:
+    """All kernels of the program's text, built or found."""
+    program = compilation.program
+    launches = [launch for plan in compilation.plans.values() for launch in Launching(program, plan).launches]
+    names = [launch.function for launch in launches]
+    merge = cuda_merge(compilation.plans)
+    if merge is not None:
+        names.append(merge.launch.function)
+    text = compilation.source("cuda")
+    return Emulation(f"{program.name}-emulated", text, list(dict.fromkeys(names)), chosen_check())

@@ -18,6 +18,7 @@ from compll.codegen.interpret import size_environment
 from compll.codegen.ir import Program, Value
 from compll.codegen.plan import KernelPlan
 from compll.runtime.devices.base import Segment
+from compll.runtime.devices.records import first_of_turns
 from compll.sizes import extent
 
 ALIGNMENT = 256  # of scratch arrays
@@ -51,18 +52,16 @@ class Launching:
     def __post_init__(self) -> None:
         self.function = cuda_function(self.plan)
 
-    def scratch_bytes(self, segments: Sequence[Segment]) -> int:
-        """The zeroed memory that a batch needs."""
-        return sum(self._scratch_of(segment.environment)[1] for segment in segments)
+    def scratch_bytes(self, segments: Sequence[Segment], turns: Sequence[int] = ()) -> int:
+        """The zeroed memory that a batch needs; `turns` as in Records.table."""
+        return sum(first_of_turns([self._scratch_of(segment.environment)[1] for segment in segments], turns))
 
-    def scratch_table(self, segments: Sequence[Segment], address: int) -> NDArray[np.int64]:
+    def scratch_table(self, segments: Sequence[Segment], address: int, turns: Sequence[int] = ()) -> NDArray[np.int64]:
         """The scratch pointers of each segment, in memory of scratch_bytes from `address` on."""
-        rows = []
-        for segment in segments:
-            offsets, nbytes = self._scratch_of(segment.environment)
-            rows.append(offsets + address)
-            address += nbytes
-        return np.stack(rows)
+        found = [self._scratch_of(segment.environment) for segment in segments]
+        ends = address + np.cumsum(first_of_turns([nbytes for _, nbytes in found], turns), dtype=np.int64)
+        rows = [offsets + end - nbytes for (offsets, nbytes), end in zip(found, ends, strict=True)]
+        return np.array(rows, np.int64).reshape(len(rows), len(self.function.scratch))
 
     @property
     def launches(self) -> list[Kernels]:
@@ -117,18 +116,21 @@ class Launching:
         return self._scratch[key]
 
 
-def with_spans(tables: Sequence[NDArray[np.uint32]]) -> Tables:
-    """Several tables of tiles as one, behind a row for each: where it begins and how many rows it has."""
-    spans = np.zeros((len(tables), 4), np.uint32)
-    spans[:, 1] = [len(table) for table in tables]
-    spans[:, 0] = len(tables) + np.cumsum(spans[:, 1]) - spans[:, 1]
-    return Tables(np.concatenate([spans, *tables]), max(len(table) for table in tables))
+def with_spans(tables: Sequence[NDArray[np.uint32]], head: Sequence[int] = ()) -> Tables:
+    """Several tables of tiles as one, behind a row for each: where it begins and how many rows it has. In front of all,
+    if given, a row that begins with `head`."""
+    rows = [[*head, *[0] * (4 - len(head))]] if head else []
+    at = len(rows) + len(tables)
+    for table in tables:
+        rows.append([at, len(table), 0, 0])
+        at += len(table)
+    return Tables(np.concatenate([np.array(rows, np.uint32), *tables]), max(len(table) for table in tables))
 
 
 def tile_table(counts: Sequence[int]) -> NDArray[np.uint32]:
     """The tiles of segments with so many each, u32 [tiles, 4]: segment, index, count, 0."""
     table = np.zeros((sum(counts), 4), np.uint32)
     table[:, 0] = np.repeat(np.arange(len(counts)), counts)
-    table[:, 1] = np.concatenate([np.arange(count) for count in counts])
-    table[:, 2] = np.repeat(np.array(counts), counts)
+    table[:, 1] = [index for count in counts for index in range(count)]
+    table[:, 2] = np.repeat(np.array(counts, np.uint32), counts)
     return table

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 import torch
@@ -47,17 +48,21 @@ class Records:
         self._key = self._columns[KEY_FIELDS[0]]
         self._templates: dict[tuple[float, ...], _Template] = {}
 
-    def table(self, segments: Sequence[Segment], workspace: Workspace) -> Words:
-        """The records of a batch, int64 [segments, fields]. The tensors must outlive the call that uses the table."""
+    def table(self, segments: Sequence[Segment], workspace: Workspace, turns: Sequence[int] = ()) -> Words:
+        """The records of a batch, int64 [segments, fields]. The tensors must outlive the call that uses the table.
+
+        `turns` says how many segments, of one size, run one after the other and share temporaries; without it, each
+        has its own.
+        """
         templates = [self._template(segment.environment) for segment in segments]
-        address = workspace.address(sum(t.workspace for t in templates))
+        needed = first_of_turns([template.workspace for template in templates], turns)
+        ends = workspace.address(sum(needed)) + np.cumsum(needed, dtype=np.int64)
         table = np.empty((len(segments), len(self._fields)), np.int64)
-        for record, segment, template in zip(table, segments, templates, strict=True):
+        for record, segment, template, end in zip(table, segments, templates, ends, strict=True):
             record[:] = template.words
             self._fill(record, segment)
             for column, offset in template.temporaries:
-                record[column] = address + offset
-            address += template.workspace
+                record[column] = end - template.workspace + offset
         return table
 
     def addresses(self, record: Words) -> Mapping[str, int]:
@@ -101,6 +106,14 @@ class Records:
                 places.append((self._columns[buffer.name], end))
                 end += _aligned(buffer_bytes(buffer, environment))
         return _Template(words, tuple(places), end)
+
+
+def first_of_turns(sizes: Sequence[int], turns: Sequence[int]) -> list[int]:
+    """What each segment adds to memory that those which take turns share: the first its size, the others nothing."""
+    if not turns:
+        return list(sizes)
+    firsts = {0, *accumulate(turns)}
+    return [size if at in firsts else 0 for at, size in enumerate(sizes)]
 
 
 def parameter_word(value: float, dtype: DType) -> int:

@@ -19,7 +19,8 @@ from compll.codegen.packing import pack, unpack
 from compll.codegen.rounds import exchanged
 from compll.diagnostics import InternalError
 from compll.dtypes import DType
-from compll.runtime.devices.base import LoadedFunction, Segment
+from compll.runtime.devices.base import LoadedFunction, LoadedMerge, Segment
+from compll.runtime.devices.turns import TurnByTurn
 from compll.sizes import extent
 
 Array = NDArray[Any]
@@ -126,3 +127,6 @@ class ReferenceDevice:
 
     def load(self, compilation: Compilation, function: str) -> LoadedFunction:
         return ReferenceFunction(compilation, compilation.program.function(function))
+
+    def load_merge(self, compilation: Compilation) -> LoadedMerge:
+        return TurnByTurn(self.load(compilation, "decode"), self.load(compilation, "decode_add"))

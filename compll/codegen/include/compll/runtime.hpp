@@ -156,35 +156,66 @@ void for_rows(int64_t rows, int64_t length, int threads, Work&& work) {
 
 inline int strip_count(int64_t first, int64_t end) { return int(std::min<int64_t>(STRIP, end - first)); }
 
-// run(segment, threads) for every segment: those that are a good part of the batch one after another with all threads,
-// the others side by side, largest first. Returns 0, or 1 where memory ran out.
-template <class Segment, class Run>
-int run_batch(const void* segments, int64_t count, int threads, Run&& run) {
-    const Segment* segment = static_cast<const Segment*>(segments);
+// run(i, threads) for `count` pieces of work of numel(i) elements: those that are a good part of all one after another
+// with all threads, the others side by side, largest first. Returns 0, or 1 where memory ran out.
+template <class Numel, class Run>
+int run_pieces(int64_t count, int threads, Numel&& numel, Run&& run) {
     try {
         int64_t total = 0;
-        for (int64_t i = 0; i < count; i++) total += segment[i].numel;
+        for (int64_t i = 0; i < count; i++) total += numel(i);
         const int64_t wide = std::max<int64_t>(SMALL, total / (4 * std::max(threads, 1)));
         std::vector<int64_t> narrow;
         for (int64_t i = 0; i < count; i++) {
-            if (segment[i].numel < wide) {
+            if (numel(i) < wide) {
                 narrow.push_back(i);
             } else {
-                run(segment[i], threads);
+                run(i, threads);
             }
         }
         std::sort(narrow.begin(), narrow.end(), [&](int64_t a, int64_t b) {
-            return segment[a].numel > segment[b].numel || (segment[a].numel == segment[b].numel && a < b);
+            return numel(a) > numel(b) || (numel(a) == numel(b) && a < b);
         });
         std::atomic<size_t> next{0};
         const int workers = total < SMALL ? 1 : int(std::min<int64_t>(threads, int64_t(narrow.size())));
         parallel(workers, [&](int) {
-            for (size_t i = next++; i < narrow.size(); i = next++) run(segment[narrow[i]], 1);
+            for (size_t i = next++; i < narrow.size(); i = next++) run(narrow[i], 1);
         });
     } catch (const std::bad_alloc&) {
         return 1;
     }
     return 0;
+}
+
+// run(segment, threads) for every segment.
+template <class Segment, class Run>
+int run_batch(const void* segments, int64_t count, int threads, Run&& run) {
+    const Segment* segment = static_cast<const Segment*>(segments);
+    const auto numel = [&](int64_t i) { return segment[i].numel; };
+    return run_pieces(count, threads, numel, [&](int64_t i, int team) { run(segment[i], team); });
+}
+
+// Rows of payloads: for row i `firsts[i]`, if there are any, then `others` from the end of the row before to ends[i].
+template <class First, class Other>
+struct Turns {
+    const void* firsts;
+    const void* others;
+    const int64_t* ends;
+
+    const First* first(int64_t row) const { return firsts ? static_cast<const First*>(firsts) + row : nullptr; }
+    const Other* begin(int64_t row) const { return static_cast<const Other*>(others) + (row > 0 ? ends[row - 1] : 0); }
+    const Other* end(int64_t row) const { return static_cast<const Other*>(others) + ends[row]; }
+    int64_t payloads(int64_t row) const { return (firsts ? 1 : 0) + (end(row) - begin(row)); }
+    int64_t numel(int64_t row) const { return firsts ? first(row)->numel : begin(row)->numel; }
+};
+
+// One row after another or side by side, as run_pieces says; the payloads of a row in order.
+template <class First, class Other, class Decode, class Add>
+int run_merge(const Turns<First, Other>& turns, int64_t rows, int threads, Decode&& decode, Add&& add) {
+    const auto numel = [&](int64_t row) { return turns.numel(row) * turns.payloads(row); };
+    return run_pieces(rows, threads, numel, [&](int64_t row, int team) {
+        if (turns.firsts) decode(*turns.first(row), team);
+        for (const Other* other = turns.begin(row); other != turns.end(row); other++) add(*other, team);
+    });
 }
 
 }  // namespace compll
