@@ -11,6 +11,7 @@ from compll.cli.arguments import Json
 from compll.cli.output import console, write_json
 from compll.cli.planning.bandwidth import parse_bandwidth
 from compll.cli.planning.compressors import profiled
+from compll.cli.planning.measure import show_differences
 from compll.cli.planning.models import job_of
 from compll.cli.planning.simulation import World
 from compll.cli.planning.tables import reasons_table
@@ -49,6 +50,7 @@ def plan(
     if profile is None:
         raise typer.BadParameter("needs a profile, or --check with a plan", param_hint="PROFILE")
     known = read_profile(profile)
+    show_differences(known)
     predictor, strategies = _predictor(known, compressor, workers, bandwidth)
     found = search(predictor, strategies)
     reasons = list(explain(predictor, found, strategies)) if why else []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -16,7 +17,7 @@ from compll.cli.arguments import Json
 from compll.cli.output import console, write_json
 from compll.cli.planning.bandwidth import parse_bandwidth, show_bandwidth
 from compll.cli.planning.compressors import Candidate, profiled
-from compll.cli.planning.measure import LARGEST, Wanted, measured
+from compll.cli.planning.measure import LARGEST, Wanted, measured, show_differences
 from compll.cli.planning.models import job_of
 from compll.cli.planning.simulation import Row, Simulation, World
 from compll.cli.planning.tables import simulation_table
@@ -62,6 +63,7 @@ def simulate(
     near = Link(latency=INSIDE_LATENCY_S, bandwidth=parse_bandwidth(inside) / 8)
     world = World(latency=latency_us / 1e6, node_size=node_size, inside=near if node_size > 1 else None)
     known = read_profile(profile) if profile else _measured(compressor, threads, largest)
+    show_differences(known)
     candidates = _candidates(known, compressor)
     rows, ends = [], []
     for name in model or ([known.model] if profile else ["resnet50"]):
@@ -97,18 +99,16 @@ def _measured(compressor: Sequence[str] | None, threads: int | None, largest: in
 
 
 def _candidates(profile: Profile, compressor: Sequence[str] | None) -> list[Candidate]:
-    """The compressors asked for, by their names where these differ, else with their parameters."""
+    """The compressors asked for, called by the names of their programs where these differ, else as typed."""
     requests = [parse_request(text) for text in compressor or ()]
     for request in requests:
         if request.label not in profile.compressors:
             known = ", ".join(f"`{label}`" for label in profile.compressors)
             raise CompllError(f"the profile has no `{request.label}`; it has {known}")
     labels = [request.label for request in requests] or list(profile.compressors)
-    names = [profile.compressors[label].name for label in labels]
-    return [
-        profiled(name if names.count(name) == 1 else label, profile.compressors[label])
-        for label, name in zip(labels, names, strict=True)
-    ]
+    loaded = [profiled(label, profile.compressors[label]) for label in labels]
+    names = [candidate.compressor.name for candidate in loaded]
+    return [replace(c, label=name) if names.count(name) == 1 else c for c, name in zip(loaded, names, strict=True)]
 
 
 def _job(profile: Profile, model: str, compute_ms: float | None, min_numel: int) -> Job:

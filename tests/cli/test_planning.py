@@ -20,6 +20,7 @@ from compll.cli.planning.models import job_of, named_shapes
 from compll.cli.planning.simulation import Row
 from compll.cli.training.request import Request
 from compll.diagnostics import CompllError
+from compll.runtime.load import read_source
 from compll.runtime.plan import read_plan
 from compll.runtime.planning.links import COLLECTIVES, Link, Linked
 from compll.runtime.planning.profile import Measured, Profile, read_profile
@@ -214,6 +215,33 @@ def test_a_profile_of_another_text_is_refused(profile: Path, capsys: pytest.Capt
     profile.write_text(json.dumps({**content, "backward_s": 1.0}))
     assert run("plan", profile, "--compressor", "onebit") == 1
     assert "the text of `onebit` has changed since it was profiled" in capsys.readouterr().err
+
+
+def test_a_profile_of_elsewhere_is_said_to_be_so(profile: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("plan", profile) == 0
+    assert capsys.readouterr().err == ""
+    content = json.loads(profile.read_text())
+    content["fingerprint"]["torch"] = "1.0"
+    profile.write_text(json.dumps(content))
+    assert run("plan", profile) == 0
+    assert "note: the profile is of another torch: 1.0, here it is" in capsys.readouterr().err
+
+
+def test_programs_of_equal_name_are_told_apart(tmp_path: Path) -> None:
+    own = tmp_path / "own.cll"
+    own.write_text(read_source("onebit").text)
+    wanted = ["--compressor", own, "--compressor", "topk:ratio=0.1", "--compressor", "topk:ratio=0.2"]
+    arguments = ["simulate", "--workers", 4, "--bandwidth", "1gbit", "--largest", 4096, "--threads", 1, *wanted]
+    (row,) = report(tmp_path, *arguments)["rows"]
+    assert {"onebit/ps", "topk ratio=0.1/ps", "topk ratio=0.2/ps"} <= row["step_ms"].keys()
+
+
+def test_programs_have_the_strategies_that_they_allow(tmp_path: Path) -> None:
+    wanted = ["--compressor", "randomk", "--compressor", "powersgd", "--compute-ms", 1]
+    arguments = ["simulate", "--workers", 4, "--bandwidth", "1gbit", "--largest", 4096, "--threads", 1, *wanted]
+    (row,) = report(tmp_path, *arguments)["rows"]
+    assert {"randomk/allreduce", "randomk/ps", "powersgd/rounds"} <= row["step_ms"].keys()
+    assert "powersgd/ps" not in row["step_ms"]
 
 
 OWN_MODEL = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,12 +87,24 @@ def prepare(wanted: Wanted) -> None:
 
 def fingerprint(wanted: Wanted, job: Job) -> dict[str, str | int]:
     """Where the figures are from."""
-    machine = f"{platform.node()} {platform.machine()} {_processor()}"
+    shapes = shapes_hash(job.gradients)
     return {
-        "machine": hashlib.sha256(machine.encode()).hexdigest()[:16], "processor": _processor(),
-        "system": platform.system(), "torch": torch.__version__, "compll": compll.__version__,
-        "threads": wanted.threads, "workers": wanted.workers, "model": wanted.model,
-        "shapes": shapes_hash(job.gradients),
+        **_here(), "threads": wanted.threads, "workers": wanted.workers, "model": wanted.model, "shapes": shapes
+    }  # fmt: skip
+
+
+def show_differences(profile: Profile) -> None:
+    """Say on standard error in what this machine differs from the one that was profiled."""
+    for name, value in _here().items():
+        if (then := profile.fingerprint.get(name)) != value:
+            print(f"note: the profile is of another {name}: {then}, here it is {value}", file=sys.stderr)
+
+
+def _here() -> dict[str, str | int]:
+    machine = hashlib.sha256(f"{platform.node()} {platform.machine()}".encode()).hexdigest()[:16]
+    return {
+        "machine": machine, "processor": _processor(), "system": platform.system(), "torch": torch.__version__,
+        "compll": compll.__version__,
     }  # fmt: skip
 
 
