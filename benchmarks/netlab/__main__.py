@@ -28,7 +28,8 @@ ROUNDS, WARM_UP = 7, 3
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the exit status: 0 measured, or there can be no such network; 1 a rank failed or gradients differed."""
+    """Returns the exit status: 0 measured, or there can be no such network; 1 a rank failed or gradients differed,
+    130 stopped by hand."""
     options = _parser().parse_args(arguments)
     reason = why_not()
     if reason is not None:
@@ -44,6 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except CompllError as problem:
         show_error(problem)
         return 1
+    except KeyboardInterrupt:
+        print("stopped; nothing is left of the networks")
+        return 130
     return 1 if any(network.different for network in networks) else 0
 
 

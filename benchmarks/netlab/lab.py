@@ -69,7 +69,9 @@ def address(machine: int) -> str:
 
 
 def burst(rate: str) -> int:
-    """How many bytes pass at once."""
+    """How many bytes pass at once, 0 where there is no limit."""
+    if rate == "none":
+        return 0
     return max(LEAST_BURST, int(bits_per_second(rate) / 8 * BURST_S))
 
 

@@ -59,19 +59,22 @@ def facts() -> dict[str, str]:
 
 
 def table(network: Network) -> Iterator[str]:
-    """Median steps, quartiles in brackets; how many times faster than dense synchronisation is."""
-    yield "| way | step, ms | synchronisation, ms | MB sent | of fp32 | of fp16 |"
-    yield "|---|---|---|---|---|---|"
+    """Median steps, quartiles in brackets; what a machine sends in one and how long its link needs for that alone; how
+    many times faster synchronisation is than dense ones."""
+    yield "| way | step, ms | synchronisation, ms | MB sent | link alone, ms | of fp32 | of fp16 |"
+    yield "|---|---|---|---|---|---|---|"
     for timing in network.timings:
         faster = (_faster(network.of(dense), timing) for dense in (FP32, FP16))
-        yield f"| {timing.way} | {_step(timing)} | {timing.sync_ms:.1f} | {timing.sent_mb:.2f} | {' | '.join(faster)} |"
+        sent = f"{timing.sent_mb:.2f} | {network.link_ms(timing):.1f}"
+        yield f"| {timing.way} | {_step(timing)} | {timing.sync_ms:.1f} | {sent} | {' | '.join(faster)} |"
 
 
 def _network_lines(network: Network) -> Iterator[str]:
     yield from ("", f"## {network.setup.title}", "")
     before, after = network.load
     yield f"A link carried {network.link_mbit:.0f} Mbit/s when tried alone{_burst(network)}."
-    yield f"{network.rounds} rounds, ways in turns in a new order each; load {before:.1f} before, {after:.1f} after."
+    yield f"{network.rounds} rounds, ways in turns in a new order each. Load {before:.1f} before, {after:.1f} after;"
+    yield f"other work took {network.others:.0%} of the cores meanwhile."
     yield from ("", *table(network))
     if network.different:
         yield from ("", f"NOT the same bits on all ranks: {', '.join(network.different)}.")

@@ -36,9 +36,10 @@ def _speedups(network: Network, sync_ms: float) -> Iterator[str]:
     for way, wanted in SPEEDUPS.items():
         if other := network.of(way):
             found = other.sync_ms / sync_ms if sync_ms else float("inf")
+            least = network.link_ms(other) / sync_ms if sync_ms else float("inf")
             yield (
                 f"{_verdict(found >= wanted)}: at {RATE}/s with two workers {TOPK} synchronises {found:.1f} times as "
-                f"fast as {way} (wanted {wanted:g})"
+                f"fast as {way} (wanted {wanted:g}), {least:.1f} times as fast as the link alone carries its bytes"
             )
 
 

@@ -97,8 +97,9 @@ def test_targets_are_judged_by_what_was_measured() -> None:
     found = timings([Steps(rank=0, seconds=seconds, sent=sent, different=())], NOTHING)
     planned = Planned(plan=Path("plan.json"), routes={}, plan_ms=1.0, predicted={FP32: 1000.0, TOPK: 240.0})
     network = Network(
-        setup=parse_setup("2x1@1gbit"), timings=found, link_mbit=1e3, load=(0.0, 0.0), rounds=1, planned=planned
-    )
+        setup=parse_setup("2x1@1gbit"), timings=found, link_mbit=1e3, load=(0.0, 0.0), others=0.0, rounds=1,
+        planned=planned,
+    )  # fmt: skip
     fp32, fp16, predictions = verdicts([network])
     assert fp32.startswith("reached") and "8.0 times" in fp32
     assert fp16.startswith("missed") and "3.0 times" in fp16
