@@ -68,10 +68,23 @@ def a_group_of_ones_own(ranks: Ranks) -> None:
     sync.close()
 
 
+def ranks_with_different_buckets_are_told_apart(ranks: Ranks) -> None:
+    for strategy in ("allgather", "ps", "ring"):
+        cap = 25 if ranks.rank == 0 else 0.005  # rank 0 has one bucket, the others have several
+        ddp = ranks.ddp(given_model(), bucket_cap_mb=cap, find_unused_parameters=True)
+        compll.attach(ddp, "topk", strategy=strategy, debug=True, backend=BACKEND)
+        begin = time.perf_counter()
+        with pytest.raises(RuntimeError, match="`topk` failed on .* about to exchange different things: rank 0"):
+            backward(ddp, wanted(ranks.rank, 0))
+        assert time.perf_counter() - begin < 20
+
+
 CASES = [
     (a_failing_rank_is_named_on_all, 2),
     (a_failing_rank_is_named_on_all, 3),
     (unequal_arguments_are_refused_on_all, 3),
     (a_closed_state_says_so, 2),
     (a_group_of_ones_own, 3),
+    (ranks_with_different_buckets_are_told_apart, 2),
+    (ranks_with_different_buckets_are_told_apart, 3),
 ]
