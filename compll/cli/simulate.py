@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -34,6 +35,11 @@ INSIDE = "2400gbit"
 INSIDE_LATENCY_S = 5e-6
 
 
+class Device(str, Enum):
+    cpu = "cpu"
+    cuda = "cuda"
+
+
 def simulate(
     workers: Annotated[str, typer.Option(metavar="N,...", help="Numbers of workers.")] = "8,64,1024",
     bandwidth: Annotated[
@@ -53,6 +59,7 @@ def simulate(
     compute_ms: ComputeMs = None,
     min_numel: MinNumel = 1024,
     threads: Annotated[Optional[int], typer.Option(min=1, help="Of encoding, where it is measured now.")] = None,
+    device: Annotated[Device, typer.Option(help="Where encoding is measured.")] = Device.cpu,
     largest: Annotated[int, typer.Option(min=1 << 12, help="Elements of the largest gradient measured.")] = LARGEST,
     json: Json = None,
 ) -> None:
@@ -62,7 +69,7 @@ def simulate(
     speeds = {text: parse_bandwidth(text) for text in bandwidth.split(",")}
     near = Link(latency=INSIDE_LATENCY_S, bandwidth=parse_bandwidth(inside) / 8)
     world = World(latency=latency_us / 1e6, node_size=node_size, inside=near if node_size > 1 else None)
-    known = read_profile(profile) if profile else _measured(compressor, threads, largest)
+    known = read_profile(profile) if profile else _measured(compressor, threads, largest, device)
     show_differences(known)
     candidates = _candidates(known, compressor)
     rows, ends = [], []
@@ -89,11 +96,12 @@ def _count(text: str, node_size: int) -> int:
     return int(text)
 
 
-def _measured(compressor: Sequence[str] | None, threads: int | None, largest: int) -> Profile:
+def _measured(compressor: Sequence[str] | None, threads: int | None, largest: int, device: Device) -> Profile:
     requests = tuple(parse_request(text) for text in compressor or algorithms.USUAL)
     wanted = Wanted(
-        model="resnet50", requests=requests, threads=threads or torch.get_num_threads(), largest=largest
-    )
+        model="resnet50", requests=requests, threads=threads or torch.get_num_threads(), largest=largest,
+        device=device.value,
+    )  # fmt: skip
     with Console(stderr=True).status("no --profile: measuring encode and decode here"):
         return measured(wanted)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import compll
 from compll.cli import main
@@ -141,12 +142,19 @@ def test_without_a_profile_simulate_measures(tmp_path: Path) -> None:
         (("--compressor", "topk:ratio=0.5"), "the profile has no `topk ratio=0.5`"),
         (("--model", "nosuch"), "a model needs one of bert-large, resnet50, digits"),
     ],
-)
+)  # fmt: skip
 def test_simulate_refuses(
     arguments: tuple[str, ...], message: str, profile: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run("simulate", "--profile", profile, *arguments) == 1
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_device_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("simulate", "--device", "cuda") == 1
+    said = capsys.readouterr().err
+    assert said.startswith("error: backend `cuda` is not there") and said.count("\n") == 1
 
 
 def test_equal_steps_prefer_dense() -> None:
@@ -168,6 +176,15 @@ def test_plan_follows_the_network(tmp_path: Path, profile: Path, capsys: pytest.
     assert fast["step_ms"] < slow["step_ms"]
     assert run("plan", profile, "--bandwidth", "400gbit") == 0
     assert "do not compress here" in capsys.readouterr().out
+
+
+def test_measured_nodes_stay_as_fast_on_other_links(tmp_path: Path, profile: Path) -> None:
+    content = json.loads(profile.read_text())
+    near = Linked(ranks=2, link=Link(latency=1e-6, bandwidth=1e11))
+    content["samples"] += [["all_to_all", "node", x, near.all_to_all(x)] for x in SIZES]
+    profile.write_text(json.dumps({**content, "node_size": 2}))
+    arguments = ("plan", profile, "--bandwidth", "100mbit")
+    assert "hierarchical" in report(tmp_path, *arguments)["gradients"]
 
 
 def test_a_plan_of_another_model_is_refused_by_name(

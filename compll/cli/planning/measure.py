@@ -16,6 +16,7 @@ from compll.cli.planning.compressors import load
 from compll.cli.planning.models import job_of
 from compll.cli.training.request import Request
 from compll.runtime.collectives import Collectives
+from compll.runtime.devices import open_device
 from compll.runtime.planning.jobs import Job
 from compll.runtime.planning.probes import SMALLEST, agreed, codec_samples, shared_samples, sizes_up_to
 from compll.runtime.planning.profile import Measured, Profile, shapes_hash
@@ -36,6 +37,7 @@ class Wanted:
     threads: int = 1
     largest: int = LARGEST
     repeats: int = 7
+    device: str = "cpu"
     min_numel: int = 1024
     compute_s: float | None = None
     store: str = ""
@@ -56,7 +58,8 @@ def profile(wanted: Wanted, groups: Groups | None = None, doing: Callable[[int],
     """
     doing(-1)
     job = job_of(wanted.model, min_numel=wanted.min_numel, compute_s=wanted.compute_s, repeats=wanted.repeats)
-    shared = _agreed(groups, list(shared_samples(groups or {}, largest=wanted.largest, repeats=wanted.repeats)))
+    common = shared_samples(groups or {}, largest=wanted.largest, repeats=wanted.repeats, device=wanted.device)
+    shared = _agreed(groups, list(common))
     compressors = {}
     for run, request in enumerate(wanted.requests):
         doing(run)
@@ -68,7 +71,8 @@ def profile(wanted: Wanted, groups: Groups | None = None, doing: Callable[[int],
 
 
 def measured(wanted: Wanted) -> Profile:
-    """What one process measures alone: no collectives."""
+    """What one process measures alone: no collectives. Raises CompllError where the device is not there."""
+    open_device(wanted.device)
     before = torch.get_num_threads()
     torch.set_num_threads(wanted.threads)
     try:
@@ -118,7 +122,9 @@ def _processor() -> str:
 
 def _compressor(wanted: Wanted, request: Request, groups: Groups | None) -> Measured:
     compressor = load(request)
-    samples = codec_samples(compressor, sizes_up_to(wanted.largest), threads=wanted.threads, repeats=wanted.repeats)
+    samples = codec_samples(
+        compressor, sizes_up_to(wanted.largest), threads=wanted.threads, repeats=wanted.repeats, device=wanted.device
+    )
     return Measured(
         name=request.name, params=request.params, source_hash=compressor.source_hash,
         samples=tuple(_agreed(groups, list(samples))),

@@ -63,10 +63,12 @@ def probe(
     return agreed(groups["all"], mine)
 
 
-def shared_samples(groups: Mapping[str, Collectives], *, largest: int, repeats: int = REPEATS) -> Iterator[Sample]:
-    """What no compressor has a part in: copies, and the collectives of every scope."""
+def shared_samples(
+    groups: Mapping[str, Collectives], *, largest: int, repeats: int = REPEATS, device: str = "cpu"
+) -> Iterator[Sample]:
+    """What no compressor has a part in: copies, and the collectives of every scope (on the CPU)."""
     sizes = sizes_up_to(largest)
-    yield from copy_samples(sizes, repeats=repeats)
+    yield from copy_samples(sizes, repeats=repeats, device=device)
     for scope, collectives in groups.items():
         yield from collective_samples(collectives, [FEW_BYTES, *(4 * n for n in sizes)], repeats=repeats, scope=scope)
 
