@@ -26,9 +26,9 @@ def failing_in_step(step: int, rank: int) -> Any:
 
 
 def a_failing_rank_is_named_on_all(ranks: Ranks) -> None:
-    for name in ("topk", "randomk"):
+    for name, strategy in (("topk", "auto"), ("randomk", "auto"), ("topk", "ps"), ("onebit", "ring")):
         ddp = ranks.ddp(given_model(), bucket_cap_mb=0.004)
-        sync = compll.attach(ddp, name, backend=BACKEND)
+        sync = compll.attach(ddp, name, strategy=strategy, backend=BACKEND)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Compressor, "encode_batch", failing_in_step(1, ranks.world - 1))
             backward(ddp, wanted(ranks.rank, 0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,20 +73,28 @@ class Run:
             part.load_state_dict(saved[name])
 
 
+def trainings(world: int) -> Iterator[dict[str, Any]]:
+    yield {"compressor": "topk", "ratio": {0: 0.3, 2: 0.1, 5: 0.01}}
+    yield {"compressor": "onebit", "start_step": 2}
+    yield {"compressor": "terngrad"}
+    yield {"compressor": "dgc", "ratio": 0.05}
+    for strategy in ("ps", "ring"):
+        yield {"compressor": "topk", "ratio": 0.05, "strategy": strategy}
+        yield {"compressor": "dgc", "ratio": 0.05, "strategy": strategy}
+        yield {"compressor": "onebit", "strategy": strategy}
+    if world == 2:  # from three ranks on, the order of a sum inside all-reduce depends on the bucket
+        yield {"compressor": "randomk", "ratio": 0.1, "strategy": "allreduce"}
+        yield {"compressor": "powersgd"}
+        yield {"compressor": "topk", "strategy": "hierarchical", "node_size": 1}
+
+
 def a_whole_training_resumes_to_equal_bits(ranks: Ranks) -> None:
-    for arguments in (
-        {"compressor": "topk", "ratio": {0: 0.3, 2: 0.1, 5: 0.01}},
-        {"compressor": "onebit", "start_step": 2},
-        {"compressor": "terngrad"},
-        {"compressor": "dgc", "ratio": 0.05},
-        {"compressor": "randomk", "ratio": 0.1, "strategy": "allreduce" if ranks.world == 2 else "allgather"},
-    ):  # from three ranks on, the order of a sum inside all-reduce depends on the bucket
-        arguments["rollback"] = "on"
-        run = Run(ranks, arguments)
+    for arguments in trainings(ranks.world):
+        run = Run(ranks, {"rollback": "on", **arguments})
         run.go(range(3))
         saved = run.saved()
         run.go(range(3, 7))
-        resumed = Run(ranks, arguments)
+        resumed = Run(ranks, {"rollback": "on", **arguments})
         resumed.load(saved)
         assert resumed.sync.step == 3
         resumed.go(range(3, 7))
