@@ -39,8 +39,8 @@ void encode_largest(const EncodeSegment& segment, int threads) {
                 const int64_t stop = std::min(chunk + compll::CHUNK, end);
                 compll::Lanes<compll::And> finite_rows_sink_lanes(compll::And{});
                 compll::Lanes<compll::Max<float>> largest_sink_lanes(compll::Max<float>{});
-                for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                    const int count = compll::strip_count(first, stop);
+                compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                    const int count = positions;
                     [[maybe_unused]] const int64_t origin = row * length + first;
                     float gradient_strip[compll::STRIP];
                     compll::load_padded(gradient, origin, count, segment.numel, gradient_strip);
@@ -59,7 +59,7 @@ void encode_largest(const EncodeSegment& segment, int threads) {
                     }
                     finite_rows_sink_lanes.add(ok_strip, count, first);
                     largest_sink_lanes.add(t_strip, count, first);
-                }
+                });
                 finite_rows_sink.put(chunk, finite_rows_sink_lanes);
                 largest_sink.put(chunk, largest_sink_lanes);
             }
@@ -86,8 +86,8 @@ void encode_scale_sum(const EncodeSegment& segment, int threads) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             compll::Lanes<compll::And> finite_sink_lanes(compll::And{});
             compll::Lanes<compll::Add<float>> scale_sum_sink_lanes(compll::Add<float>{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool row_strip[compll::STRIP];
                 float largest_strip[compll::STRIP];
                 #pragma omp simd
@@ -99,7 +99,7 @@ void encode_scale_sum(const EncodeSegment& segment, int threads) {
                 }
                 finite_sink_lanes.add(row_strip, count, first);
                 scale_sum_sink_lanes.add(largest_strip, count, first);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
             scale_sum_sink.put(chunk, scale_sum_sink_lanes);
         }
@@ -142,8 +142,8 @@ void encode_residue_2(const EncodeSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 float gradient_strip[compll::STRIP];
                 compll::load_padded(gradient, first, count, segment.numel, gradient_strip);
                 uint32_t payload_code_codes[compll::STRIP];
@@ -175,7 +175,7 @@ void encode_residue_2(const EncodeSegment& segment, int threads) {
                     }
                 }
                 compll::pack<2>(payload_code_codes, first, count, payload_code);
-            }
+            });
         }
     });
 
@@ -224,8 +224,8 @@ void encode_with_feedback_largest(const EncodeWithFeedbackSegment& segment, int 
                 const int64_t stop = std::min(chunk + compll::CHUNK, end);
                 compll::Lanes<compll::And> finite_rows_sink_lanes(compll::And{});
                 compll::Lanes<compll::Max<float>> largest_sink_lanes(compll::Max<float>{});
-                for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                    const int count = compll::strip_count(first, stop);
+                compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                    const int count = positions;
                     [[maybe_unused]] const int64_t origin = row * length + first;
                     float gradient_strip[compll::STRIP];
                     compll::load_padded(gradient, origin, count, segment.numel, gradient_strip);
@@ -248,7 +248,7 @@ void encode_with_feedback_largest(const EncodeWithFeedbackSegment& segment, int 
                     }
                     finite_rows_sink_lanes.add(ok_strip, count, first);
                     largest_sink_lanes.add(t_strip, count, first);
-                }
+                });
                 finite_rows_sink.put(chunk, finite_rows_sink_lanes);
                 largest_sink.put(chunk, largest_sink_lanes);
             }
@@ -275,8 +275,8 @@ void encode_with_feedback_scale_sum(const EncodeWithFeedbackSegment& segment, in
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             compll::Lanes<compll::And> finite_sink_lanes(compll::And{});
             compll::Lanes<compll::Add<float>> scale_sum_sink_lanes(compll::Add<float>{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool row_strip[compll::STRIP];
                 float largest_strip[compll::STRIP];
                 #pragma omp simd
@@ -288,7 +288,7 @@ void encode_with_feedback_scale_sum(const EncodeWithFeedbackSegment& segment, in
                 }
                 finite_sink_lanes.add(row_strip, count, first);
                 scale_sum_sink_lanes.add(largest_strip, count, first);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
             scale_sum_sink.put(chunk, scale_sum_sink_lanes);
         }
@@ -332,8 +332,8 @@ void encode_with_feedback_residue_2(const EncodeWithFeedbackSegment& segment, in
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 float gradient_strip[compll::STRIP];
                 compll::load_padded(gradient, first, count, segment.numel, gradient_strip);
                 float residual_strip[compll::STRIP];
@@ -376,7 +376,7 @@ void encode_with_feedback_residue_2(const EncodeWithFeedbackSegment& segment, in
                 }
                 compll::pack<2>(payload_code_codes, first, count, payload_code);
                 compll::store_padded(residual_out, first, count, segment.numel, residual);
-            }
+            });
         }
     });
 
@@ -414,8 +414,8 @@ void decode_add_new_sum(const DecodeAddSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 float out_strip[compll::STRIP];
                 compll::load_padded(out, first, count, segment.numel, out_strip);
                 uint32_t payload_code_strip[compll::STRIP];
@@ -432,7 +432,7 @@ void decode_add_new_sum(const DecodeAddSegment& segment, int threads) {
                     out_out[i] = compll::canonical(new_sum);
                 }
                 compll::store_padded(out_out, first, count, segment.numel, out);
-            }
+            });
         }
     });
 
@@ -485,8 +485,8 @@ void encode_with_lazy_feedback_largest(const EncodeWithLazyFeedbackSegment& segm
                 const int64_t stop = std::min(chunk + compll::CHUNK, end);
                 compll::Lanes<compll::And> finite_rows_sink_lanes(compll::And{});
                 compll::Lanes<compll::Max<float>> largest_sink_lanes(compll::Max<float>{});
-                for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                    const int count = compll::strip_count(first, stop);
+                compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                    const int count = positions;
                     [[maybe_unused]] const int64_t origin = row * length + first;
                     float gradient_strip[compll::STRIP];
                     compll::load_padded(gradient, origin, count, segment.numel, gradient_strip);
@@ -522,7 +522,7 @@ void encode_with_lazy_feedback_largest(const EncodeWithLazyFeedbackSegment& segm
                     compll::store_padded(residual_out, origin, count, segment.numel, residual);
                     finite_rows_sink_lanes.add(ok_strip, count, first);
                     largest_sink_lanes.add(t_2_strip, count, first);
-                }
+                });
                 finite_rows_sink.put(chunk, finite_rows_sink_lanes);
                 largest_sink.put(chunk, largest_sink_lanes);
             }
@@ -549,8 +549,8 @@ void encode_with_lazy_feedback_scale_sum(const EncodeWithLazyFeedbackSegment& se
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             compll::Lanes<compll::And> finite_sink_lanes(compll::And{});
             compll::Lanes<compll::Add<float>> scale_sum_sink_lanes(compll::Add<float>{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool row_strip[compll::STRIP];
                 float largest_strip[compll::STRIP];
                 #pragma omp simd
@@ -562,7 +562,7 @@ void encode_with_lazy_feedback_scale_sum(const EncodeWithLazyFeedbackSegment& se
                 }
                 finite_sink_lanes.add(row_strip, count, first);
                 scale_sum_sink_lanes.add(largest_strip, count, first);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
             scale_sum_sink.put(chunk, scale_sum_sink_lanes);
         }
@@ -605,8 +605,8 @@ void encode_with_lazy_feedback_residue_2(const EncodeWithLazyFeedbackSegment& se
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 float residual_strip[compll::STRIP];
                 compll::load_padded(residual, first, count, segment.numel, residual_strip);
                 uint32_t payload_code_codes[compll::STRIP];
@@ -636,7 +636,7 @@ void encode_with_lazy_feedback_residue_2(const EncodeWithLazyFeedbackSegment& se
                     }
                 }
                 compll::pack<2>(payload_code_codes, first, count, payload_code);
-            }
+            });
         }
     });
 
@@ -679,8 +679,8 @@ void lazy_residual_residual(const LazyResidualSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 float residual_strip[compll::STRIP];
                 compll::load_padded(residual, first, count, segment.numel, residual_strip);
                 uint32_t previous_code_strip[compll::STRIP];
@@ -700,7 +700,7 @@ void lazy_residual_residual(const LazyResidualSegment& segment, int threads) {
                     out_out[i] = compll::canonical(residual_2);
                 }
                 compll::store_padded(out_out, first, count, segment.numel, out);
-            }
+            });
         }
     });
 
@@ -735,8 +735,8 @@ void decode_out(const DecodeSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t payload_code_strip[compll::STRIP];
                 compll::unpack<2>(payload_code, first, count, payload_code_strip);
                 float out_out[compll::STRIP];
@@ -749,7 +749,7 @@ void decode_out(const DecodeSegment& segment, int threads) {
                     out_out[i] = compll::canonical(out);
                 }
                 compll::store_padded(out_out, first, count, segment.numel, out_2);
-            }
+            });
         }
     });
 

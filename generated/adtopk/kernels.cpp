@@ -50,8 +50,8 @@ void encode_top_index(const EncodeSegment& segment, int threads) {
             for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
                 const int64_t stop = std::min(chunk + compll::CHUNK, end);
                 compll::Lanes<compll::And> finite_rows_sink_lanes(compll::And{});
-                for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                    const int count = compll::strip_count(first, stop);
+                compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                    const int count = positions;
                     [[maybe_unused]] const int64_t origin = row * length + first;
                     bool ok_strip[compll::STRIP];
                     float t_strip[compll::STRIP];
@@ -68,7 +68,7 @@ void encode_top_index(const EncodeSegment& segment, int threads) {
                     }
                     finite_rows_sink_lanes.add(ok_strip, count, first);
                     top_index_sink.add(worker, first, count, t_strip, g_2_strip);
-                }
+                });
                 finite_rows_sink.put(chunk, finite_rows_sink_lanes);
             }
         });
@@ -107,8 +107,8 @@ void encode_finite(const EncodeSegment& segment, int threads) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             compll::Lanes<compll::And> finite_sink_lanes(compll::And{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool row_strip[compll::STRIP];
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
@@ -116,7 +116,7 @@ void encode_finite(const EncodeSegment& segment, int threads) {
                     row_strip[i] = row_2;
                 }
                 finite_sink_lanes.add(row_strip, count, first);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
         }
     });
@@ -133,15 +133,15 @@ void encode_index(const EncodeSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
                     const uint32_t top_index_2 = top_index[first + i];
                     const uint32_t index = compll::to_unsigned(top_index_2, 65535u);
                     payload_index[first + i] = uint16_t(index);
                 }
-            }
+            });
         }
     });
 
@@ -202,8 +202,8 @@ void encode_with_feedback_top_index(const EncodeWithFeedbackSegment& segment, in
             for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
                 const int64_t stop = std::min(chunk + compll::CHUNK, end);
                 compll::Lanes<compll::And> finite_rows_sink_lanes(compll::And{});
-                for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                    const int count = compll::strip_count(first, stop);
+                compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                    const int count = positions;
                     [[maybe_unused]] const int64_t origin = row * length + first;
                     bool ok_strip[compll::STRIP];
                     float t_strip[compll::STRIP];
@@ -223,7 +223,7 @@ void encode_with_feedback_top_index(const EncodeWithFeedbackSegment& segment, in
                     }
                     finite_rows_sink_lanes.add(ok_strip, count, first);
                     top_index_sink.add(worker, first, count, t_strip, g_2_strip);
-                }
+                });
                 finite_rows_sink.put(chunk, finite_rows_sink_lanes);
             }
         });
@@ -260,8 +260,8 @@ void encode_with_feedback_finite(const EncodeWithFeedbackSegment& segment, int t
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             compll::Lanes<compll::And> finite_sink_lanes(compll::And{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool row_strip[compll::STRIP];
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
@@ -269,7 +269,7 @@ void encode_with_feedback_finite(const EncodeWithFeedbackSegment& segment, int t
                     row_strip[i] = row_2;
                 }
                 finite_sink_lanes.add(row_strip, count, first);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
         }
     });
@@ -288,8 +288,8 @@ void encode_with_feedback_new_residual(const EncodeWithFeedbackSegment& segment,
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t index_2_strip[compll::STRIP];
                 float changed_strip[compll::STRIP];
                 for (int run = 0, run_end; run < count; run = run_end) {
@@ -311,7 +311,7 @@ void encode_with_feedback_new_residual(const EncodeWithFeedbackSegment& segment,
                         if (compll::inside(index_2_strip[i], segment.cols)) residual[row * segment.cols + index_2_strip[i]] = compll::canonical(changed_strip[i]);
                     }
                 }
-            }
+            });
         }
     });
 
@@ -348,8 +348,8 @@ void decode_add_new_sum(const DecodeAddSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t index_2_strip[compll::STRIP];
                 float changed_strip[compll::STRIP];
                 for (int run = 0, run_end; run < count; run = run_end) {
@@ -369,7 +369,7 @@ void decode_add_new_sum(const DecodeAddSegment& segment, int threads) {
                         if (compll::inside(index_2_strip[i], segment.cols)) out[row * segment.cols + index_2_strip[i]] = compll::canonical(changed_strip[i]);
                     }
                 }
-            }
+            });
         }
     });
 
@@ -405,8 +405,8 @@ void decode_out(const DecodeSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t index_2_strip[compll::STRIP];
                 float value_strip[compll::STRIP];
                 for (int run = 0, run_end; run < count; run = run_end) {
@@ -424,7 +424,7 @@ void decode_out(const DecodeSegment& segment, int threads) {
                         if (compll::inside(index_2_strip[i], segment.cols)) out[row * segment.cols + index_2_strip[i]] = compll::canonical(value_strip[i]);
                     }
                 }
-            }
+            });
         }
     });
 

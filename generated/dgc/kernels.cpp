@@ -42,9 +42,11 @@ void encode_threshold(const EncodeSegment& segment, int threads) {
     const int64_t length = segment.max_ceil_n_x_sample_ratio_min_10;
     compll::Top<float> threshold_sink(length, std::max<int64_t>(1, segment.ceil_max_ceil_n_x_sample_ratio_m), threads);
     threshold_sink.sample([=, &threshold_sink](int64_t first, int count, float* t_2_out) {
+        uint32_t j_strip_2[compll::STRIP];
+        compll::sample_strip(stream_0, first, count, segment.n, j_strip_2);
         #pragma omp simd
         for (int i = 0; i < count; i++) {
-            const uint32_t j_3 = compll::sample_index(stream_0, first + i, segment.n);
+            const uint32_t j_3 = j_strip_2[i];
             const float pending_3 = compll::inside(j_3, segment.n) ? state_pending[j_3] : 0.0f;
             const float velocity_3 = compll::inside(j_3, segment.n) ? state_velocity[j_3] : 0.0f;
             const float t_3 = momentum * velocity_3;
@@ -61,12 +63,14 @@ void encode_threshold(const EncodeSegment& segment, int threads) {
         threshold_sink.start(worker, begin);
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
+                uint32_t j_strip[compll::STRIP];
+                compll::sample_strip(stream_0, first, count, segment.n, j_strip);
                 float t_2_strip[compll::STRIP];
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
-                    const uint32_t j_2 = compll::sample_index(stream_0, first + i, segment.n);
+                    const uint32_t j_2 = j_strip[i];
                     const float pending = compll::inside(j_2, segment.n) ? state_pending[j_2] : 0.0f;
                     const float velocity = compll::inside(j_2, segment.n) ? state_velocity[j_2] : 0.0f;
                     const float t = momentum * velocity;
@@ -79,13 +83,15 @@ void encode_threshold(const EncodeSegment& segment, int threads) {
                     t_2_strip[i] = t_2;
                 }
                 threshold_sink.add(worker, first, count, t_2_strip);
-            }
+            });
         }
     });
     threshold_sink.complete([=, &threshold_sink](int64_t first, int count, float* t_2_out) {
+        uint32_t j_strip_2[compll::STRIP];
+        compll::sample_strip(stream_0, first, count, segment.n, j_strip_2);
         #pragma omp simd
         for (int i = 0; i < count; i++) {
-            const uint32_t j_3 = compll::sample_index(stream_0, first + i, segment.n);
+            const uint32_t j_3 = j_strip_2[i];
             const float pending_3 = compll::inside(j_3, segment.n) ? state_pending[j_3] : 0.0f;
             const float velocity_3 = compll::inside(j_3, segment.n) ? state_velocity[j_3] : 0.0f;
             const float t_3 = momentum * velocity_3;
@@ -124,8 +130,8 @@ void encode_chosen_index(const EncodeSegment& segment, int threads) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             compll::Lanes<compll::And> finite_sink_lanes(compll::And{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool ok_strip[compll::STRIP];
                 bool t_4_strip[compll::STRIP];
                 float pending_2_strip[compll::STRIP];
@@ -151,7 +157,7 @@ void encode_chosen_index(const EncodeSegment& segment, int threads) {
                 }
                 finite_sink_lanes.add(ok_strip, count, first);
                 chosen_index_sink.add(worker, first, count, t_4_strip, pending_2_strip);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
         }
     });
@@ -181,8 +187,8 @@ void encode_pending_2_2(const EncodeSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t chosen_index_strip[compll::STRIP];
                 float c_strip[compll::STRIP];
                 const int run = 0, run_end = count;
@@ -198,7 +204,7 @@ void encode_pending_2_2(const EncodeSegment& segment, int threads) {
                 for (int i = run; i < run_end; i++) {
                     if (compll::inside(chosen_index_strip[i], segment.n)) state_pending[chosen_index_strip[i]] = compll::canonical(c_strip[i]);
                 }
-            }
+            });
         }
     });
 
@@ -255,9 +261,11 @@ void encode_with_feedback_threshold(const EncodeWithFeedbackSegment& segment, in
     const int64_t length = segment.max_ceil_n_x_sample_ratio_min_10;
     compll::Top<float> threshold_sink(length, std::max<int64_t>(1, segment.ceil_max_ceil_n_x_sample_ratio_m), threads);
     threshold_sink.sample([=, &threshold_sink](int64_t first, int count, float* t_2_out) {
+        uint32_t j_strip_2[compll::STRIP];
+        compll::sample_strip(stream_0, first, count, segment.n, j_strip_2);
         #pragma omp simd
         for (int i = 0; i < count; i++) {
-            const uint32_t j_3 = compll::sample_index(stream_0, first + i, segment.n);
+            const uint32_t j_3 = j_strip_2[i];
             const float pending_3 = compll::inside(j_3, segment.n) ? state_pending[j_3] : 0.0f;
             const float velocity_3 = compll::inside(j_3, segment.n) ? state_velocity[j_3] : 0.0f;
             const float t_3 = momentum * velocity_3;
@@ -276,12 +284,14 @@ void encode_with_feedback_threshold(const EncodeWithFeedbackSegment& segment, in
         threshold_sink.start(worker, begin);
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
+                uint32_t j_strip[compll::STRIP];
+                compll::sample_strip(stream_0, first, count, segment.n, j_strip);
                 float t_2_strip[compll::STRIP];
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
-                    const uint32_t j_2 = compll::sample_index(stream_0, first + i, segment.n);
+                    const uint32_t j_2 = j_strip[i];
                     const float pending = compll::inside(j_2, segment.n) ? state_pending[j_2] : 0.0f;
                     const float velocity = compll::inside(j_2, segment.n) ? state_velocity[j_2] : 0.0f;
                     const float t = momentum * velocity;
@@ -296,13 +306,15 @@ void encode_with_feedback_threshold(const EncodeWithFeedbackSegment& segment, in
                     t_2_strip[i] = t_2;
                 }
                 threshold_sink.add(worker, first, count, t_2_strip);
-            }
+            });
         }
     });
     threshold_sink.complete([=, &threshold_sink](int64_t first, int count, float* t_2_out) {
+        uint32_t j_strip_2[compll::STRIP];
+        compll::sample_strip(stream_0, first, count, segment.n, j_strip_2);
         #pragma omp simd
         for (int i = 0; i < count; i++) {
-            const uint32_t j_3 = compll::sample_index(stream_0, first + i, segment.n);
+            const uint32_t j_3 = j_strip_2[i];
             const float pending_3 = compll::inside(j_3, segment.n) ? state_pending[j_3] : 0.0f;
             const float velocity_3 = compll::inside(j_3, segment.n) ? state_velocity[j_3] : 0.0f;
             const float t_3 = momentum * velocity_3;
@@ -344,8 +356,8 @@ void encode_with_feedback_chosen_index(const EncodeWithFeedbackSegment& segment,
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             compll::Lanes<compll::And> finite_sink_lanes(compll::And{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool ok_strip[compll::STRIP];
                 bool t_4_strip[compll::STRIP];
                 float pending_2_strip[compll::STRIP];
@@ -374,7 +386,7 @@ void encode_with_feedback_chosen_index(const EncodeWithFeedbackSegment& segment,
                 }
                 finite_sink_lanes.add(ok_strip, count, first);
                 chosen_index_sink.add(worker, first, count, t_4_strip, pending_2_strip);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
         }
     });
@@ -406,8 +418,8 @@ void encode_with_feedback_new_residual(const EncodeWithFeedbackSegment& segment,
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t chosen_index_strip[compll::STRIP];
                 float c_strip[compll::STRIP];
                 float changed_strip[compll::STRIP];
@@ -431,7 +443,7 @@ void encode_with_feedback_new_residual(const EncodeWithFeedbackSegment& segment,
                 for (int i = run; i < run_end; i++) {
                     if (compll::inside(chosen_index_strip[i], segment.n)) residual[chosen_index_strip[i]] = compll::canonical(changed_strip[i]);
                 }
-            }
+            });
         }
     });
 
@@ -484,8 +496,8 @@ void decode_add_new_sum(const DecodeAddSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t index_strip[compll::STRIP];
                 float changed_strip[compll::STRIP];
                 const int run = 0, run_end = count;
@@ -501,7 +513,7 @@ void decode_add_new_sum(const DecodeAddSegment& segment, int threads) {
                 for (int i = run; i < run_end; i++) {
                     if (compll::inside(index_strip[i], segment.n)) out[index_strip[i]] = compll::canonical(changed_strip[i]);
                 }
-            }
+            });
         }
     });
 
@@ -548,8 +560,8 @@ void decode_out(const DecodeSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t index_strip[compll::STRIP];
                 float value_strip[compll::STRIP];
                 const int run = 0, run_end = count;
@@ -563,7 +575,7 @@ void decode_out(const DecodeSegment& segment, int threads) {
                 for (int i = run; i < run_end; i++) {
                     if (compll::inside(index_strip[i], segment.n)) out[index_strip[i]] = compll::canonical(value_strip[i]);
                 }
-            }
+            });
         }
     });
 

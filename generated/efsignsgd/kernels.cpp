@@ -35,8 +35,8 @@ void encode_t(const EncodeSegment& segment, int threads) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             compll::Lanes<compll::And> finite_sink_lanes(compll::And{});
             compll::Lanes<compll::Add<float>> t_sink_lanes(compll::Add<float>{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool ok_strip[compll::STRIP];
                 float magnitude_strip[compll::STRIP];
                 uint32_t payload_code_codes[compll::STRIP];
@@ -56,7 +56,7 @@ void encode_t(const EncodeSegment& segment, int threads) {
                 finite_sink_lanes.add(ok_strip, count, first);
                 t_sink_lanes.add(magnitude_strip, count, first);
                 compll::pack<1>(payload_code_codes, first, count, payload_code);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
             t_sink.put(chunk, t_sink_lanes);
         }
@@ -112,8 +112,8 @@ void encode_with_feedback_t(const EncodeWithFeedbackSegment& segment, int thread
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             compll::Lanes<compll::And> finite_sink_lanes(compll::And{});
             compll::Lanes<compll::Add<float>> t_sink_lanes(compll::Add<float>{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool ok_strip[compll::STRIP];
                 float magnitude_strip[compll::STRIP];
                 #pragma omp simd
@@ -129,7 +129,7 @@ void encode_with_feedback_t(const EncodeWithFeedbackSegment& segment, int thread
                 }
                 finite_sink_lanes.add(ok_strip, count, first);
                 t_sink_lanes.add(magnitude_strip, count, first);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
             t_sink.put(chunk, t_sink_lanes);
         }
@@ -169,8 +169,8 @@ void encode_with_feedback_code(const EncodeWithFeedbackSegment& segment, int thr
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t payload_code_codes[compll::STRIP];
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
@@ -190,7 +190,7 @@ void encode_with_feedback_code(const EncodeWithFeedbackSegment& segment, int thr
                     residual[first + i] = compll::canonical(new_residual);
                 }
                 compll::pack<1>(payload_code_codes, first, count, payload_code);
-            }
+            });
         }
     });
 
@@ -226,8 +226,8 @@ void decode_add_new_sum(const DecodeAddSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t payload_code_strip[compll::STRIP];
                 compll::unpack<1>(payload_code, first, count, payload_code_strip);
                 #pragma omp simd
@@ -240,7 +240,7 @@ void decode_add_new_sum(const DecodeAddSegment& segment, int threads) {
                     const float new_sum = a + out_2;
                     out[first + i] = compll::canonical(new_sum);
                 }
-            }
+            });
         }
     });
 
@@ -289,8 +289,8 @@ void encode_with_lazy_feedback_t(const EncodeWithLazyFeedbackSegment& segment, i
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             compll::Lanes<compll::And> finite_sink_lanes(compll::And{});
             compll::Lanes<compll::Add<float>> t_sink_lanes(compll::Add<float>{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t previous_code_strip[compll::STRIP];
                 compll::unpack<1>(previous_code, first, count, previous_code_strip);
                 bool ok_strip[compll::STRIP];
@@ -320,7 +320,7 @@ void encode_with_lazy_feedback_t(const EncodeWithLazyFeedbackSegment& segment, i
                 finite_sink_lanes.add(ok_strip, count, first);
                 t_sink_lanes.add(magnitude_strip, count, first);
                 compll::pack<1>(payload_code_codes, first, count, payload_code);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
             t_sink.put(chunk, t_sink_lanes);
         }
@@ -374,8 +374,8 @@ void lazy_residual_residual(const LazyResidualSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t previous_code_strip[compll::STRIP];
                 compll::unpack<1>(previous_code, first, count, previous_code_strip);
                 #pragma omp simd
@@ -388,7 +388,7 @@ void lazy_residual_residual(const LazyResidualSegment& segment, int threads) {
                     const float residual_2 = a - out_2;
                     out[first + i] = compll::canonical(residual_2);
                 }
-            }
+            });
         }
     });
 
@@ -422,8 +422,8 @@ void decode_out(const DecodeSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t payload_code_strip[compll::STRIP];
                 compll::unpack<1>(payload_code, first, count, payload_code_strip);
                 #pragma omp simd
@@ -434,7 +434,7 @@ void decode_out(const DecodeSegment& segment, int threads) {
                     const float out = t ? scale : t_2;
                     out_2[first + i] = compll::canonical(out);
                 }
-            }
+            });
         }
     });
 

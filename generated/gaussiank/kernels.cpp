@@ -51,8 +51,8 @@ void encode_t_mean(const EncodeSegment& segment, int threads) {
             compll::Lanes<compll::And> finite_sink_lanes(compll::And{});
             compll::Lanes<compll::Add<float>> t_sum_sink_lanes(compll::Add<float>{});
             compll::Lanes<compll::Moments> t_mean_sink_lanes(compll::Moments{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool ok_strip[compll::STRIP];
                 float g_2_strip[compll::STRIP];
                 #pragma omp simd
@@ -66,7 +66,7 @@ void encode_t_mean(const EncodeSegment& segment, int threads) {
                 finite_sink_lanes.add(ok_strip, count, first);
                 t_sum_sink_lanes.add(g_2_strip, count, first);
                 t_mean_sink_lanes.add(g_2_strip, count, first);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
             t_sum_sink.put(chunk, t_sum_sink_lanes);
             t_mean_sink.put(chunk, t_mean_sink_lanes);
@@ -137,8 +137,8 @@ void encode_t_3(const EncodeSegment& segment, int threads) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             compll::Lanes<compll::Add<uint32_t>> t_3_sink_lanes(compll::Add<uint32_t>{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t t_2_2_2_strip[compll::STRIP];
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
@@ -151,7 +151,7 @@ void encode_t_3(const EncodeSegment& segment, int threads) {
                     t_2_2_2_strip[i] = t_2_2_2;
                 }
                 t_3_sink_lanes.add(t_2_2_2_strip, count, first);
-            }
+            });
             t_3_sink.put(chunk, t_3_sink_lanes);
         }
     });
@@ -269,8 +269,8 @@ void encode_t_4(const EncodeSegment& segment, int threads) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             compll::Lanes<compll::Add<uint32_t>> t_4_sink_lanes(compll::Add<uint32_t>{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t t_2_2_2_strip[compll::STRIP];
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
@@ -283,7 +283,7 @@ void encode_t_4(const EncodeSegment& segment, int threads) {
                     t_2_2_2_strip[i] = t_2_2_2;
                 }
                 t_4_sink_lanes.add(t_2_2_2_strip, count, first);
-            }
+            });
             t_4_sink.put(chunk, t_4_sink_lanes);
         }
     });
@@ -327,8 +327,8 @@ void encode_chosen_index(const EncodeSegment& segment, int threads) {
         chosen_index_sink.start(worker, begin);
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool t_2_strip[compll::STRIP];
                 float g_2_strip[compll::STRIP];
                 #pragma omp simd
@@ -342,7 +342,7 @@ void encode_chosen_index(const EncodeSegment& segment, int threads) {
                     g_2_strip[i] = g_2;
                 }
                 chosen_index_sink.add(worker, first, count, t_2_strip, g_2_strip);
-            }
+            });
         }
     });
     chosen_index_sink.complete(segment.step);
@@ -425,8 +425,8 @@ void encode_with_feedback_t_mean(const EncodeWithFeedbackSegment& segment, int t
             compll::Lanes<compll::And> finite_sink_lanes(compll::And{});
             compll::Lanes<compll::Add<float>> t_sum_sink_lanes(compll::Add<float>{});
             compll::Lanes<compll::Moments> t_mean_sink_lanes(compll::Moments{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool ok_strip[compll::STRIP];
                 float g_2_strip[compll::STRIP];
                 #pragma omp simd
@@ -443,7 +443,7 @@ void encode_with_feedback_t_mean(const EncodeWithFeedbackSegment& segment, int t
                 finite_sink_lanes.add(ok_strip, count, first);
                 t_sum_sink_lanes.add(g_2_strip, count, first);
                 t_mean_sink_lanes.add(g_2_strip, count, first);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
             t_sum_sink.put(chunk, t_sum_sink_lanes);
             t_mean_sink.put(chunk, t_mean_sink_lanes);
@@ -514,8 +514,8 @@ void encode_with_feedback_t_3(const EncodeWithFeedbackSegment& segment, int thre
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             compll::Lanes<compll::Add<uint32_t>> t_3_sink_lanes(compll::Add<uint32_t>{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t t_2_2_2_strip[compll::STRIP];
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
@@ -526,7 +526,7 @@ void encode_with_feedback_t_3(const EncodeWithFeedbackSegment& segment, int thre
                     t_2_2_2_strip[i] = t_2_2_2;
                 }
                 t_3_sink_lanes.add(t_2_2_2_strip, count, first);
-            }
+            });
             t_3_sink.put(chunk, t_3_sink_lanes);
         }
     });
@@ -643,8 +643,8 @@ void encode_with_feedback_t_4(const EncodeWithFeedbackSegment& segment, int thre
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             compll::Lanes<compll::Add<uint32_t>> t_4_sink_lanes(compll::Add<uint32_t>{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t t_2_2_2_strip[compll::STRIP];
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
@@ -655,7 +655,7 @@ void encode_with_feedback_t_4(const EncodeWithFeedbackSegment& segment, int thre
                     t_2_2_2_strip[i] = t_2_2_2;
                 }
                 t_4_sink_lanes.add(t_2_2_2_strip, count, first);
-            }
+            });
             t_4_sink.put(chunk, t_4_sink_lanes);
         }
     });
@@ -698,8 +698,8 @@ void encode_with_feedback_chosen_index(const EncodeWithFeedbackSegment& segment,
         chosen_index_sink.start(worker, begin);
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool t_2_strip[compll::STRIP];
                 float g_strip[compll::STRIP];
                 #pragma omp simd
@@ -711,7 +711,7 @@ void encode_with_feedback_chosen_index(const EncodeWithFeedbackSegment& segment,
                     g_strip[i] = g;
                 }
                 chosen_index_sink.add(worker, first, count, t_2_strip, g_strip);
-            }
+            });
         }
     });
     chosen_index_sink.complete(segment.step);
@@ -737,8 +737,8 @@ void encode_with_feedback_new_residual(const EncodeWithFeedbackSegment& segment,
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t index_strip[compll::STRIP];
                 float changed_strip[compll::STRIP];
                 const int run = 0, run_end = count;
@@ -754,7 +754,7 @@ void encode_with_feedback_new_residual(const EncodeWithFeedbackSegment& segment,
                 for (int i = run; i < run_end; i++) {
                     if (compll::inside(index_strip[i], segment.n)) residual[index_strip[i]] = compll::canonical(changed_strip[i]);
                 }
-            }
+            });
         }
     });
 
@@ -814,8 +814,8 @@ void decode_add_new_sum(const DecodeAddSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t index_strip[compll::STRIP];
                 float changed_strip[compll::STRIP];
                 const int run = 0, run_end = count;
@@ -831,7 +831,7 @@ void decode_add_new_sum(const DecodeAddSegment& segment, int threads) {
                 for (int i = run; i < run_end; i++) {
                     if (compll::inside(index_strip[i], segment.n)) out[index_strip[i]] = compll::canonical(changed_strip[i]);
                 }
-            }
+            });
         }
     });
 
@@ -876,8 +876,8 @@ void decode_out(const DecodeSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t index_strip[compll::STRIP];
                 float value_strip[compll::STRIP];
                 const int run = 0, run_end = count;
@@ -891,7 +891,7 @@ void decode_out(const DecodeSegment& segment, int threads) {
                 for (int i = run; i < run_end; i++) {
                     if (compll::inside(index_strip[i], segment.n)) out[index_strip[i]] = compll::canonical(value_strip[i]);
                 }
-            }
+            });
         }
     });
 

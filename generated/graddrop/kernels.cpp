@@ -36,9 +36,11 @@ void encode_threshold(const EncodeSegment& segment, int threads) {
     const int64_t length = segment.m;
     compll::Top<float> threshold_sink(length, std::max<int64_t>(1, segment.max_1_ceil_1_minus_drop_x_m), threads);
     threshold_sink.sample([=, &threshold_sink](int64_t first, int count, float* t_out) {
+        uint32_t j_strip_2[compll::STRIP];
+        compll::sample_strip(stream_0, first, count, segment.n, j_strip_2);
         #pragma omp simd
         for (int i = 0; i < count; i++) {
-            const uint32_t j_3 = compll::sample_index(stream_0, first + i, segment.n);
+            const uint32_t j_3 = j_strip_2[i];
             const float g_3 = compll::inside(j_3, segment.n) ? gradient[j_3] : 0.0f;
             const bool ok_2 = compll::is_finite(g_3);
             const float g_2_2 = compll::only_if(ok_2, g_3);
@@ -50,12 +52,14 @@ void encode_threshold(const EncodeSegment& segment, int threads) {
         threshold_sink.start(worker, begin);
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
+                uint32_t j_strip[compll::STRIP];
+                compll::sample_strip(stream_0, first, count, segment.n, j_strip);
                 float t_strip[compll::STRIP];
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
-                    const uint32_t j_2 = compll::sample_index(stream_0, first + i, segment.n);
+                    const uint32_t j_2 = j_strip[i];
                     const float g = compll::inside(j_2, segment.n) ? gradient[j_2] : 0.0f;
                     const bool ok = compll::is_finite(g);
                     const float g_2 = compll::only_if(ok, g);
@@ -63,13 +67,15 @@ void encode_threshold(const EncodeSegment& segment, int threads) {
                     t_strip[i] = t;
                 }
                 threshold_sink.add(worker, first, count, t_strip);
-            }
+            });
         }
     });
     threshold_sink.complete([=, &threshold_sink](int64_t first, int count, float* t_out) {
+        uint32_t j_strip_2[compll::STRIP];
+        compll::sample_strip(stream_0, first, count, segment.n, j_strip_2);
         #pragma omp simd
         for (int i = 0; i < count; i++) {
-            const uint32_t j_3 = compll::sample_index(stream_0, first + i, segment.n);
+            const uint32_t j_3 = j_strip_2[i];
             const float g_3 = compll::inside(j_3, segment.n) ? gradient[j_3] : 0.0f;
             const bool ok_2 = compll::is_finite(g_3);
             const float g_2_2 = compll::only_if(ok_2, g_3);
@@ -100,8 +106,8 @@ void encode_chosen_index(const EncodeSegment& segment, int threads) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             compll::Lanes<compll::And> finite_sink_lanes(compll::And{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool ok_strip[compll::STRIP];
                 bool t_4_strip[compll::STRIP];
                 float g_2_strip[compll::STRIP];
@@ -120,7 +126,7 @@ void encode_chosen_index(const EncodeSegment& segment, int threads) {
                 }
                 finite_sink_lanes.add(ok_strip, count, first);
                 chosen_index_sink.add(worker, first, count, t_4_strip, g_2_strip);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
         }
     });
@@ -182,9 +188,11 @@ void encode_with_feedback_threshold(const EncodeWithFeedbackSegment& segment, in
     const int64_t length = segment.m;
     compll::Top<float> threshold_sink(length, std::max<int64_t>(1, segment.max_1_ceil_1_minus_drop_x_m), threads);
     threshold_sink.sample([=, &threshold_sink](int64_t first, int count, float* t_out) {
+        uint32_t j_strip_2[compll::STRIP];
+        compll::sample_strip(stream_0, first, count, segment.n, j_strip_2);
         #pragma omp simd
         for (int i = 0; i < count; i++) {
-            const uint32_t j_3 = compll::sample_index(stream_0, first + i, segment.n);
+            const uint32_t j_3 = j_strip_2[i];
             const float g_3 = compll::inside(j_3, segment.n) ? gradient[j_3] : 0.0f;
             const float kept_2 = compll::inside(j_3, segment.n) ? residual[j_3] : 0.0f;
             const float acc_2 = g_3 + kept_2;
@@ -198,12 +206,14 @@ void encode_with_feedback_threshold(const EncodeWithFeedbackSegment& segment, in
         threshold_sink.start(worker, begin);
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
+                uint32_t j_strip[compll::STRIP];
+                compll::sample_strip(stream_0, first, count, segment.n, j_strip);
                 float t_strip[compll::STRIP];
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
-                    const uint32_t j_2 = compll::sample_index(stream_0, first + i, segment.n);
+                    const uint32_t j_2 = j_strip[i];
                     const float g = compll::inside(j_2, segment.n) ? gradient[j_2] : 0.0f;
                     const float kept = compll::inside(j_2, segment.n) ? residual[j_2] : 0.0f;
                     const float acc = g + kept;
@@ -213,13 +223,15 @@ void encode_with_feedback_threshold(const EncodeWithFeedbackSegment& segment, in
                     t_strip[i] = t;
                 }
                 threshold_sink.add(worker, first, count, t_strip);
-            }
+            });
         }
     });
     threshold_sink.complete([=, &threshold_sink](int64_t first, int count, float* t_out) {
+        uint32_t j_strip_2[compll::STRIP];
+        compll::sample_strip(stream_0, first, count, segment.n, j_strip_2);
         #pragma omp simd
         for (int i = 0; i < count; i++) {
-            const uint32_t j_3 = compll::sample_index(stream_0, first + i, segment.n);
+            const uint32_t j_3 = j_strip_2[i];
             const float g_3 = compll::inside(j_3, segment.n) ? gradient[j_3] : 0.0f;
             const float kept_2 = compll::inside(j_3, segment.n) ? residual[j_3] : 0.0f;
             const float acc_2 = g_3 + kept_2;
@@ -253,8 +265,8 @@ void encode_with_feedback_chosen_index(const EncodeWithFeedbackSegment& segment,
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             compll::Lanes<compll::And> finite_sink_lanes(compll::And{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool ok_strip[compll::STRIP];
                 bool t_4_strip[compll::STRIP];
                 float g_2_strip[compll::STRIP];
@@ -276,7 +288,7 @@ void encode_with_feedback_chosen_index(const EncodeWithFeedbackSegment& segment,
                 }
                 finite_sink_lanes.add(ok_strip, count, first);
                 chosen_index_sink.add(worker, first, count, t_4_strip, g_2_strip);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
         }
     });
@@ -305,8 +317,8 @@ void encode_with_feedback_new_residual(const EncodeWithFeedbackSegment& segment,
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t index_strip[compll::STRIP];
                 float changed_strip[compll::STRIP];
                 const int run = 0, run_end = count;
@@ -322,7 +334,7 @@ void encode_with_feedback_new_residual(const EncodeWithFeedbackSegment& segment,
                 for (int i = run; i < run_end; i++) {
                     if (compll::inside(index_strip[i], segment.n)) residual[index_strip[i]] = compll::canonical(changed_strip[i]);
                 }
-            }
+            });
         }
     });
 
@@ -374,8 +386,8 @@ void decode_add_new_sum(const DecodeAddSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t index_strip[compll::STRIP];
                 float changed_strip[compll::STRIP];
                 const int run = 0, run_end = count;
@@ -391,7 +403,7 @@ void decode_add_new_sum(const DecodeAddSegment& segment, int threads) {
                 for (int i = run; i < run_end; i++) {
                     if (compll::inside(index_strip[i], segment.n)) out[index_strip[i]] = compll::canonical(changed_strip[i]);
                 }
-            }
+            });
         }
     });
 
@@ -437,8 +449,8 @@ void decode_out(const DecodeSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t index_strip[compll::STRIP];
                 float value_strip[compll::STRIP];
                 const int run = 0, run_end = count;
@@ -452,7 +464,7 @@ void decode_out(const DecodeSegment& segment, int threads) {
                 for (int i = run; i < run_end; i++) {
                     if (compll::inside(index_strip[i], segment.n)) out[index_strip[i]] = compll::canonical(value_strip[i]);
                 }
-            }
+            });
         }
     });
 

@@ -35,8 +35,8 @@ void encode_t(const EncodeSegment& segment, int threads) {
             compll::Lanes<compll::And> finite_sink_lanes(compll::And{});
             compll::Lanes<compll::Min<float>> low_sink_lanes(compll::Min<float>{});
             compll::Lanes<compll::Max<float>> t_sink_lanes(compll::Max<float>{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool ok_strip[compll::STRIP];
                 float g_2_strip[compll::STRIP];
                 #pragma omp simd
@@ -50,7 +50,7 @@ void encode_t(const EncodeSegment& segment, int threads) {
                 finite_sink_lanes.add(ok_strip, count, first);
                 low_sink_lanes.add(g_2_strip, count, first);
                 t_sink_lanes.add(g_2_strip, count, first);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
             low_sink.put(chunk, low_sink_lanes);
             t_sink.put(chunk, t_sink_lanes);
@@ -96,8 +96,8 @@ void encode_code_2(const EncodeSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t payload_code_codes[compll::STRIP];
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
@@ -115,7 +115,7 @@ void encode_code_2(const EncodeSegment& segment, int threads) {
                     payload_code_codes[i] = uint32_t(code_2);
                 }
                 compll::pack<4>(payload_code_codes, first, count, payload_code);
-            }
+            });
         }
     });
 
@@ -159,8 +159,8 @@ void encode_with_feedback_t(const EncodeWithFeedbackSegment& segment, int thread
             compll::Lanes<compll::And> finite_sink_lanes(compll::And{});
             compll::Lanes<compll::Min<float>> low_sink_lanes(compll::Min<float>{});
             compll::Lanes<compll::Max<float>> t_sink_lanes(compll::Max<float>{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool ok_strip[compll::STRIP];
                 float g_2_strip[compll::STRIP];
                 #pragma omp simd
@@ -176,7 +176,7 @@ void encode_with_feedback_t(const EncodeWithFeedbackSegment& segment, int thread
                 finite_sink_lanes.add(ok_strip, count, first);
                 low_sink_lanes.add(g_2_strip, count, first);
                 t_sink_lanes.add(g_2_strip, count, first);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
             low_sink.put(chunk, low_sink_lanes);
             t_sink.put(chunk, t_sink_lanes);
@@ -223,8 +223,8 @@ void encode_with_feedback_code_2(const EncodeWithFeedbackSegment& segment, int t
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t payload_code_codes[compll::STRIP];
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
@@ -249,7 +249,7 @@ void encode_with_feedback_code_2(const EncodeWithFeedbackSegment& segment, int t
                     residual[first + i] = compll::canonical(new_residual);
                 }
                 compll::pack<4>(payload_code_codes, first, count, payload_code);
-            }
+            });
         }
     });
 
@@ -285,8 +285,8 @@ void decode_add_new_sum(const DecodeAddSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t payload_code_strip[compll::STRIP];
                 compll::unpack<4>(payload_code, first, count, payload_code_strip);
                 #pragma omp simd
@@ -299,7 +299,7 @@ void decode_add_new_sum(const DecodeAddSegment& segment, int threads) {
                     const float new_sum = a + out_2;
                     out[first + i] = compll::canonical(new_sum);
                 }
-            }
+            });
         }
     });
 
@@ -347,8 +347,8 @@ void encode_with_lazy_feedback_t(const EncodeWithLazyFeedbackSegment& segment, i
             compll::Lanes<compll::And> finite_sink_lanes(compll::And{});
             compll::Lanes<compll::Min<float>> low_sink_lanes(compll::Min<float>{});
             compll::Lanes<compll::Max<float>> t_sink_lanes(compll::Max<float>{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t previous_code_strip[compll::STRIP];
                 compll::unpack<4>(previous_code, first, count, previous_code_strip);
                 bool ok_strip[compll::STRIP];
@@ -372,7 +372,7 @@ void encode_with_lazy_feedback_t(const EncodeWithLazyFeedbackSegment& segment, i
                 finite_sink_lanes.add(ok_strip, count, first);
                 low_sink_lanes.add(g_2_strip, count, first);
                 t_sink_lanes.add(g_2_strip, count, first);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
             low_sink.put(chunk, low_sink_lanes);
             t_sink.put(chunk, t_sink_lanes);
@@ -418,8 +418,8 @@ void encode_with_lazy_feedback_code_2(const EncodeWithLazyFeedbackSegment& segme
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t payload_code_codes[compll::STRIP];
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
@@ -435,7 +435,7 @@ void encode_with_lazy_feedback_code_2(const EncodeWithLazyFeedbackSegment& segme
                     payload_code_codes[i] = uint32_t(code_2);
                 }
                 compll::pack<4>(payload_code_codes, first, count, payload_code);
-            }
+            });
         }
     });
 
@@ -474,8 +474,8 @@ void lazy_residual_residual(const LazyResidualSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t previous_code_strip[compll::STRIP];
                 compll::unpack<4>(previous_code, first, count, previous_code_strip);
                 #pragma omp simd
@@ -488,7 +488,7 @@ void lazy_residual_residual(const LazyResidualSegment& segment, int threads) {
                     const float residual_2 = a - out_2;
                     out[first + i] = compll::canonical(residual_2);
                 }
-            }
+            });
         }
     });
 
@@ -522,8 +522,8 @@ void decode_out(const DecodeSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t payload_code_strip[compll::STRIP];
                 compll::unpack<4>(payload_code, first, count, payload_code_strip);
                 #pragma omp simd
@@ -534,7 +534,7 @@ void decode_out(const DecodeSegment& segment, int threads) {
                     const float out = low + t;
                     out_2[first + i] = compll::canonical(out);
                 }
-            }
+            });
         }
     });
 

@@ -35,8 +35,8 @@ void encode_finite(const EncodeSegment& segment, int threads) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             compll::Lanes<compll::And> finite_sink_lanes(compll::And{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 float u_strip[compll::STRIP];
                 compll::uniform_strip<32>(stream_0, first, count, u_strip);
                 bool ok_strip[compll::STRIP];
@@ -64,7 +64,7 @@ void encode_finite(const EncodeSegment& segment, int threads) {
                 }
                 finite_sink_lanes.add(ok_strip, count, first);
                 compll::pack<9>(payload_code_codes, first, count, payload_code);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
         }
     });
@@ -109,8 +109,8 @@ void encode_with_feedback_finite(const EncodeWithFeedbackSegment& segment, int t
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             compll::Lanes<compll::And> finite_sink_lanes(compll::And{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 float u_strip[compll::STRIP];
                 compll::uniform_strip<32>(stream_0, first, count, u_strip);
                 bool ok_strip[compll::STRIP];
@@ -145,7 +145,7 @@ void encode_with_feedback_finite(const EncodeWithFeedbackSegment& segment, int t
                 }
                 finite_sink_lanes.add(ok_strip, count, first);
                 compll::pack<9>(payload_code_codes, first, count, payload_code);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
         }
     });
@@ -179,8 +179,8 @@ void decode_add_new_sum(const DecodeAddSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t payload_code_strip[compll::STRIP];
                 compll::unpack<9>(payload_code, first, count, payload_code_strip);
                 #pragma omp simd
@@ -193,7 +193,7 @@ void decode_add_new_sum(const DecodeAddSegment& segment, int threads) {
                     const float new_sum = a + out_2;
                     out[first + i] = compll::canonical(new_sum);
                 }
-            }
+            });
         }
     });
 
@@ -237,8 +237,8 @@ void encode_with_lazy_feedback_finite(const EncodeWithLazyFeedbackSegment& segme
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             compll::Lanes<compll::And> finite_sink_lanes(compll::And{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t previous_code_strip[compll::STRIP];
                 compll::unpack<9>(previous_code, first, count, previous_code_strip);
                 float u_strip[compll::STRIP];
@@ -276,7 +276,7 @@ void encode_with_lazy_feedback_finite(const EncodeWithLazyFeedbackSegment& segme
                 }
                 finite_sink_lanes.add(ok_strip, count, first);
                 compll::pack<9>(payload_code_codes, first, count, payload_code);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
         }
     });
@@ -313,8 +313,8 @@ void lazy_residual_residual(const LazyResidualSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t previous_code_strip[compll::STRIP];
                 compll::unpack<9>(previous_code, first, count, previous_code_strip);
                 #pragma omp simd
@@ -327,7 +327,7 @@ void lazy_residual_residual(const LazyResidualSegment& segment, int threads) {
                     const float residual_2 = a - out_2;
                     out[first + i] = compll::canonical(residual_2);
                 }
-            }
+            });
         }
     });
 
@@ -358,8 +358,8 @@ void decode_out(const DecodeSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t payload_code_strip[compll::STRIP];
                 compll::unpack<9>(payload_code, first, count, payload_code_strip);
                 #pragma omp simd
@@ -370,7 +370,7 @@ void decode_out(const DecodeSegment& segment, int threads) {
                     const float out = compll::from_bits(t);
                     out_2[first + i] = compll::canonical(out);
                 }
-            }
+            });
         }
     });
 

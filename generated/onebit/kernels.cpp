@@ -43,8 +43,8 @@ void encode_low(const EncodeSegment& segment, int threads) {
             compll::Lanes<compll::Add<uint32_t>> t_sink_lanes(compll::Add<uint32_t>{});
             compll::Lanes<compll::Add<float>> high_sink_lanes(compll::Add<float>{});
             compll::Lanes<compll::Add<float>> low_sink_lanes(compll::Add<float>{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool ok_strip[compll::STRIP];
                 uint32_t t_2_strip[compll::STRIP];
                 float t_2_2_strip[compll::STRIP];
@@ -73,7 +73,7 @@ void encode_low(const EncodeSegment& segment, int threads) {
                 high_sink_lanes.add(t_2_2_strip, count, first);
                 low_sink_lanes.add(t_2_3_strip, count, first);
                 compll::pack<1>(payload_code_codes, first, count, payload_code);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
             t_sink.put(chunk, t_sink_lanes);
             high_sink.put(chunk, high_sink_lanes);
@@ -158,8 +158,8 @@ void encode_with_feedback_low(const EncodeWithFeedbackSegment& segment, int thre
             compll::Lanes<compll::Add<uint32_t>> t_sink_lanes(compll::Add<uint32_t>{});
             compll::Lanes<compll::Add<float>> high_sink_lanes(compll::Add<float>{});
             compll::Lanes<compll::Add<float>> low_sink_lanes(compll::Add<float>{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool ok_strip[compll::STRIP];
                 uint32_t t_2_strip[compll::STRIP];
                 float t_2_2_strip[compll::STRIP];
@@ -185,7 +185,7 @@ void encode_with_feedback_low(const EncodeWithFeedbackSegment& segment, int thre
                 t_sink_lanes.add(t_2_strip, count, first);
                 high_sink_lanes.add(t_2_2_strip, count, first);
                 low_sink_lanes.add(t_2_3_strip, count, first);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
             t_sink.put(chunk, t_sink_lanes);
             high_sink.put(chunk, high_sink_lanes);
@@ -255,8 +255,8 @@ void encode_with_feedback_code(const EncodeWithFeedbackSegment& segment, int thr
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t payload_code_codes[compll::STRIP];
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
@@ -276,7 +276,7 @@ void encode_with_feedback_code(const EncodeWithFeedbackSegment& segment, int thr
                     residual[first + i] = compll::canonical(new_residual);
                 }
                 compll::pack<1>(payload_code_codes, first, count, payload_code);
-            }
+            });
         }
     });
 
@@ -313,8 +313,8 @@ void decode_add_new_sum(const DecodeAddSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t payload_code_strip[compll::STRIP];
                 compll::unpack<1>(payload_code, first, count, payload_code_strip);
                 #pragma omp simd
@@ -327,7 +327,7 @@ void decode_add_new_sum(const DecodeAddSegment& segment, int threads) {
                     const float new_sum = a + out_2;
                     out[first + i] = compll::canonical(new_sum);
                 }
-            }
+            });
         }
     });
 
@@ -385,8 +385,8 @@ void encode_with_lazy_feedback_low(const EncodeWithLazyFeedbackSegment& segment,
             compll::Lanes<compll::Add<uint32_t>> t_sink_lanes(compll::Add<uint32_t>{});
             compll::Lanes<compll::Add<float>> high_sink_lanes(compll::Add<float>{});
             compll::Lanes<compll::Add<float>> low_sink_lanes(compll::Add<float>{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t previous_code_strip[compll::STRIP];
                 compll::unpack<1>(previous_code, first, count, previous_code_strip);
                 bool ok_strip[compll::STRIP];
@@ -425,7 +425,7 @@ void encode_with_lazy_feedback_low(const EncodeWithLazyFeedbackSegment& segment,
                 high_sink_lanes.add(t_2_3_strip, count, first);
                 low_sink_lanes.add(t_2_4_strip, count, first);
                 compll::pack<1>(payload_code_codes, first, count, payload_code);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
             t_sink.put(chunk, t_sink_lanes);
             high_sink.put(chunk, high_sink_lanes);
@@ -500,8 +500,8 @@ void lazy_residual_residual(const LazyResidualSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t previous_code_strip[compll::STRIP];
                 compll::unpack<1>(previous_code, first, count, previous_code_strip);
                 #pragma omp simd
@@ -514,7 +514,7 @@ void lazy_residual_residual(const LazyResidualSegment& segment, int threads) {
                     const float residual_2 = a - out_2;
                     out[first + i] = compll::canonical(residual_2);
                 }
-            }
+            });
         }
     });
 
@@ -549,8 +549,8 @@ void decode_out(const DecodeSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t payload_code_strip[compll::STRIP];
                 compll::unpack<1>(payload_code, first, count, payload_code_strip);
                 #pragma omp simd
@@ -561,7 +561,7 @@ void decode_out(const DecodeSegment& segment, int threads) {
                     const float out = t ? high : low;
                     out_2[first + i] = compll::canonical(out);
                 }
-            }
+            });
         }
     });
 

@@ -39,8 +39,8 @@ void encode_finite(const EncodeSegment& segment, int threads) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             compll::Lanes<compll::And> finite_sink_lanes(compll::And{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool ok_strip[compll::STRIP];
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
@@ -51,7 +51,7 @@ void encode_finite(const EncodeSegment& segment, int threads) {
                     ok_strip[i] = ok;
                 }
                 finite_sink_lanes.add(ok_strip, count, first);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
         }
     });
@@ -157,8 +157,8 @@ void encode_with_feedback_finite(const EncodeWithFeedbackSegment& segment, int t
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             compll::Lanes<compll::And> finite_sink_lanes(compll::And{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool ok_strip[compll::STRIP];
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
@@ -171,7 +171,7 @@ void encode_with_feedback_finite(const EncodeWithFeedbackSegment& segment, int t
                     ok_strip[i] = ok;
                 }
                 finite_sink_lanes.add(ok_strip, count, first);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
         }
     });
@@ -234,8 +234,8 @@ void encode_with_feedback_new_residual(const EncodeWithFeedbackSegment& segment,
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
                     const float a = m[first + i];
@@ -243,7 +243,7 @@ void encode_with_feedback_new_residual(const EncodeWithFeedbackSegment& segment,
                     const float new_residual = a - b;
                     residual[first + i] = compll::canonical(new_residual);
                 }
-            }
+            });
         }
     });
 
@@ -288,14 +288,14 @@ void initial_q_q(const InitialQSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
                     const float q = compll::normal(stream_128, first + i);
                     state_q[first + i] = compll::canonical(q);
                 }
-            }
+            });
         }
     });
 

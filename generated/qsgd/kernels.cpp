@@ -37,8 +37,8 @@ void encode_norm_squares(const EncodeSegment& segment, int threads) {
                 const int64_t stop = std::min(chunk + compll::CHUNK, end);
                 compll::Lanes<compll::And> finite_rows_sink_lanes(compll::And{});
                 compll::Lanes<compll::Add<double>> norm_squares_sink_lanes(compll::Add<double>{});
-                for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                    const int count = compll::strip_count(first, stop);
+                compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                    const int count = positions;
                     [[maybe_unused]] const int64_t origin = row * length + first;
                     float gradient_strip[compll::STRIP];
                     compll::load_padded(gradient, origin, count, segment.numel, gradient_strip);
@@ -56,7 +56,7 @@ void encode_norm_squares(const EncodeSegment& segment, int threads) {
                     }
                     finite_rows_sink_lanes.add(ok_strip, count, first);
                     norm_squares_sink_lanes.add(square_strip, count, first);
-                }
+                });
                 finite_rows_sink.put(chunk, finite_rows_sink_lanes);
                 norm_squares_sink.put(chunk, norm_squares_sink_lanes);
             }
@@ -81,8 +81,8 @@ void encode_finite(const EncodeSegment& segment, int threads) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             compll::Lanes<compll::And> finite_sink_lanes(compll::And{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool row_strip[compll::STRIP];
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
@@ -94,7 +94,7 @@ void encode_finite(const EncodeSegment& segment, int threads) {
                     payload_norm[first + i] = compll::canonical(norm);
                 }
                 finite_sink_lanes.add(row_strip, count, first);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
         }
     });
@@ -115,8 +115,8 @@ void encode_code(const EncodeSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 float gradient_strip[compll::STRIP];
                 compll::load_padded(gradient, first, count, segment.numel, gradient_strip);
                 float u_strip[compll::STRIP];
@@ -150,7 +150,7 @@ void encode_code(const EncodeSegment& segment, int threads) {
                     }
                 }
                 compll::pack<4>(payload_code_codes, first, count, payload_code);
-            }
+            });
         }
     });
 
@@ -196,8 +196,8 @@ void encode_with_feedback_norm_squares(const EncodeWithFeedbackSegment& segment,
                 const int64_t stop = std::min(chunk + compll::CHUNK, end);
                 compll::Lanes<compll::And> finite_rows_sink_lanes(compll::And{});
                 compll::Lanes<compll::Add<double>> norm_squares_sink_lanes(compll::Add<double>{});
-                for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                    const int count = compll::strip_count(first, stop);
+                compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                    const int count = positions;
                     [[maybe_unused]] const int64_t origin = row * length + first;
                     float gradient_strip[compll::STRIP];
                     compll::load_padded(gradient, origin, count, segment.numel, gradient_strip);
@@ -219,7 +219,7 @@ void encode_with_feedback_norm_squares(const EncodeWithFeedbackSegment& segment,
                     }
                     finite_rows_sink_lanes.add(ok_strip, count, first);
                     norm_squares_sink_lanes.add(square_strip, count, first);
-                }
+                });
                 finite_rows_sink.put(chunk, finite_rows_sink_lanes);
                 norm_squares_sink.put(chunk, norm_squares_sink_lanes);
             }
@@ -244,8 +244,8 @@ void encode_with_feedback_finite(const EncodeWithFeedbackSegment& segment, int t
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             compll::Lanes<compll::And> finite_sink_lanes(compll::And{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool row_strip[compll::STRIP];
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
@@ -257,7 +257,7 @@ void encode_with_feedback_finite(const EncodeWithFeedbackSegment& segment, int t
                     payload_norm[first + i] = compll::canonical(norm);
                 }
                 finite_sink_lanes.add(row_strip, count, first);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
         }
     });
@@ -279,8 +279,8 @@ void encode_with_feedback_code(const EncodeWithFeedbackSegment& segment, int thr
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 float gradient_strip[compll::STRIP];
                 compll::load_padded(gradient, first, count, segment.numel, gradient_strip);
                 float residual_strip[compll::STRIP];
@@ -326,7 +326,7 @@ void encode_with_feedback_code(const EncodeWithFeedbackSegment& segment, int thr
                 }
                 compll::pack<4>(payload_code_codes, first, count, payload_code);
                 compll::store_padded(residual_out, first, count, segment.numel, residual);
-            }
+            });
         }
     });
 
@@ -363,8 +363,8 @@ void decode_add_new_sum(const DecodeAddSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 float out_strip[compll::STRIP];
                 compll::load_padded(out, first, count, segment.numel, out_strip);
                 uint32_t payload_code_strip[compll::STRIP];
@@ -387,7 +387,7 @@ void decode_add_new_sum(const DecodeAddSegment& segment, int threads) {
                     }
                 }
                 compll::store_padded(out_out, first, count, segment.numel, out);
-            }
+            });
         }
     });
 
@@ -438,8 +438,8 @@ void encode_with_lazy_feedback_norm_squares(const EncodeWithLazyFeedbackSegment&
                 const int64_t stop = std::min(chunk + compll::CHUNK, end);
                 compll::Lanes<compll::And> finite_rows_sink_lanes(compll::And{});
                 compll::Lanes<compll::Add<double>> norm_squares_sink_lanes(compll::Add<double>{});
-                for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                    const int count = compll::strip_count(first, stop);
+                compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                    const int count = positions;
                     [[maybe_unused]] const int64_t origin = row * length + first;
                     float gradient_strip[compll::STRIP];
                     compll::load_padded(gradient, origin, count, segment.numel, gradient_strip);
@@ -475,7 +475,7 @@ void encode_with_lazy_feedback_norm_squares(const EncodeWithLazyFeedbackSegment&
                     compll::store_padded(residual_out, origin, count, segment.numel, residual);
                     finite_rows_sink_lanes.add(ok_strip, count, first);
                     norm_squares_sink_lanes.add(square_strip, count, first);
-                }
+                });
                 finite_rows_sink.put(chunk, finite_rows_sink_lanes);
                 norm_squares_sink.put(chunk, norm_squares_sink_lanes);
             }
@@ -500,8 +500,8 @@ void encode_with_lazy_feedback_finite(const EncodeWithLazyFeedbackSegment& segme
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             compll::Lanes<compll::And> finite_sink_lanes(compll::And{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool row_strip[compll::STRIP];
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
@@ -513,7 +513,7 @@ void encode_with_lazy_feedback_finite(const EncodeWithLazyFeedbackSegment& segme
                     payload_norm[first + i] = compll::canonical(norm);
                 }
                 finite_sink_lanes.add(row_strip, count, first);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
         }
     });
@@ -534,8 +534,8 @@ void encode_with_lazy_feedback_code(const EncodeWithLazyFeedbackSegment& segment
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 float residual_strip[compll::STRIP];
                 compll::load_padded(residual, first, count, segment.numel, residual_strip);
                 float u_strip[compll::STRIP];
@@ -567,7 +567,7 @@ void encode_with_lazy_feedback_code(const EncodeWithLazyFeedbackSegment& segment
                     }
                 }
                 compll::pack<4>(payload_code_codes, first, count, payload_code);
-            }
+            });
         }
     });
 
@@ -609,8 +609,8 @@ void lazy_residual_residual(const LazyResidualSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 float residual_strip[compll::STRIP];
                 compll::load_padded(residual, first, count, segment.numel, residual_strip);
                 uint32_t previous_code_strip[compll::STRIP];
@@ -636,7 +636,7 @@ void lazy_residual_residual(const LazyResidualSegment& segment, int threads) {
                     }
                 }
                 compll::store_padded(out_out, first, count, segment.numel, out);
-            }
+            });
         }
     });
 
@@ -671,8 +671,8 @@ void decode_out(const DecodeSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t payload_code_strip[compll::STRIP];
                 compll::unpack<4>(payload_code, first, count, payload_code_strip);
                 float out_out[compll::STRIP];
@@ -691,7 +691,7 @@ void decode_out(const DecodeSegment& segment, int threads) {
                     }
                 }
                 compll::store_padded(out_out, first, count, segment.numel, out_2);
-            }
+            });
         }
     });
 

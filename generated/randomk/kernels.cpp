@@ -29,8 +29,8 @@ void encode_finite(const EncodeSegment& segment, int threads) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             compll::Lanes<compll::And> finite_sink_lanes(compll::And{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool ok_strip[compll::STRIP];
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
@@ -39,7 +39,7 @@ void encode_finite(const EncodeSegment& segment, int threads) {
                     ok_strip[i] = ok;
                 }
                 finite_sink_lanes.add(ok_strip, count, first);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
         }
     });
@@ -62,18 +62,20 @@ void encode_value(const EncodeSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
+                uint32_t index_strip[compll::STRIP];
+                compll::choose_strip(stream_0_permutation, first, count, index_strip);
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
-                    const uint32_t index = compll::choose(stream_0_permutation, first + i);
+                    const uint32_t index = index_strip[i];
                     const float g = compll::inside(index, segment.n) ? gradient[index] : 0.0f;
                     const bool ok = compll::is_finite(g);
                     const float g_2 = compll::only_if(ok, g);
                     const float value = g_2 * gain;
                     payload_value[first + i] = compll::canonical(value);
                 }
-            }
+            });
         }
     });
 
@@ -111,8 +113,8 @@ void encode_with_feedback_finite(const EncodeWithFeedbackSegment& segment, int t
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             compll::Lanes<compll::And> finite_sink_lanes(compll::And{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool ok_strip[compll::STRIP];
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
@@ -125,7 +127,7 @@ void encode_with_feedback_finite(const EncodeWithFeedbackSegment& segment, int t
                     ok_strip[i] = ok;
                 }
                 finite_sink_lanes.add(ok_strip, count, first);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
         }
     });
@@ -147,25 +149,27 @@ void encode_with_feedback_new_residual(const EncodeWithFeedbackSegment& segment,
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t index_strip[compll::STRIP];
+                compll::choose_strip(stream_0_permutation, first, count, index_strip);
+                uint32_t index_strip_2[compll::STRIP];
                 float changed_strip[compll::STRIP];
                 const int run = 0, run_end = count;
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
-                    const uint32_t index = compll::choose(stream_0_permutation, first + i);
+                    const uint32_t index = index_strip[i];
                     const float g = compll::inside(index, segment.n) ? residual[index] : 0.0f;
                     const float value = g * gain;
                     const float changed = g - value;
                     payload_value[first + i] = compll::canonical(value);
-                    index_strip[i] = index;
+                    index_strip_2[i] = index;
                     changed_strip[i] = changed;
                 }
                 for (int i = run; i < run_end; i++) {
-                    if (compll::inside(index_strip[i], segment.n)) residual[index_strip[i]] = compll::canonical(changed_strip[i]);
+                    if (compll::inside(index_strip_2[i], segment.n)) residual[index_strip_2[i]] = compll::canonical(changed_strip[i]);
                 }
-            }
+            });
         }
     });
 
@@ -200,24 +204,26 @@ void decode_add_new_sum(const DecodeAddSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t j_strip[compll::STRIP];
+                compll::choose_strip(stream_0_permutation, first, count, j_strip);
+                uint32_t j_strip_2[compll::STRIP];
                 float changed_strip[compll::STRIP];
                 const int run = 0, run_end = count;
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
-                    const uint32_t j_2 = compll::choose(stream_0_permutation, first + i);
+                    const uint32_t j_2 = j_strip[i];
                     const float there = compll::inside(j_2, segment.n) ? out[j_2] : 0.0f;
                     const float value = payload_value[first + i];
                     const float changed = there + value;
-                    j_strip[i] = j_2;
+                    j_strip_2[i] = j_2;
                     changed_strip[i] = changed;
                 }
                 for (int i = run; i < run_end; i++) {
-                    if (compll::inside(j_strip[i], segment.n)) out[j_strip[i]] = compll::canonical(changed_strip[i]);
+                    if (compll::inside(j_strip_2[i], segment.n)) out[j_strip_2[i]] = compll::canonical(changed_strip[i]);
                 }
-            }
+            });
         }
     });
 
@@ -252,22 +258,24 @@ void decode_out(const DecodeSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t j_strip[compll::STRIP];
+                compll::choose_strip(stream_0_permutation, first, count, j_strip);
+                uint32_t j_strip_2[compll::STRIP];
                 float value_strip[compll::STRIP];
                 const int run = 0, run_end = count;
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
-                    const uint32_t j_2 = compll::choose(stream_0_permutation, first + i);
+                    const uint32_t j_2 = j_strip[i];
                     const float value = payload_value[first + i];
-                    j_strip[i] = j_2;
+                    j_strip_2[i] = j_2;
                     value_strip[i] = value;
                 }
                 for (int i = run; i < run_end; i++) {
-                    if (compll::inside(j_strip[i], segment.n)) out[j_strip[i]] = compll::canonical(value_strip[i]);
+                    if (compll::inside(j_strip_2[i], segment.n)) out[j_strip_2[i]] = compll::canonical(value_strip[i]);
                 }
-            }
+            });
         }
     });
 

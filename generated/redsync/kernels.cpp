@@ -54,8 +54,8 @@ void encode_top(const EncodeSegment& segment, int threads) {
             compll::Lanes<compll::And> finite_sink_lanes(compll::And{});
             compll::Lanes<compll::Add<float>> middle_sum_sink_lanes(compll::Add<float>{});
             compll::Lanes<compll::Max<float>> top_sink_lanes(compll::Max<float>{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool ok_strip[compll::STRIP];
                 float t_strip[compll::STRIP];
                 #pragma omp simd
@@ -70,7 +70,7 @@ void encode_top(const EncodeSegment& segment, int threads) {
                 finite_sink_lanes.add(ok_strip, count, first);
                 middle_sum_sink_lanes.add(t_strip, count, first);
                 top_sink_lanes.add(t_strip, count, first);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
             middle_sum_sink.put(chunk, middle_sum_sink_lanes);
             top_sink.put(chunk, top_sink_lanes);
@@ -132,8 +132,8 @@ void encode_found(const EncodeSegment& segment, int threads) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             compll::Lanes<compll::Add<uint32_t>> found_sink_lanes(compll::Add<uint32_t>{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t t_2_2_2_strip[compll::STRIP];
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
@@ -146,7 +146,7 @@ void encode_found(const EncodeSegment& segment, int threads) {
                     t_2_2_2_strip[i] = t_2_2_2;
                 }
                 found_sink_lanes.add(t_2_2_2_strip, count, first);
-            }
+            });
             found_sink.put(chunk, found_sink_lanes);
         }
     });
@@ -280,8 +280,8 @@ void encode_found_3(const EncodeSegment& segment, int threads) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             compll::Lanes<compll::Add<uint32_t>> found_3_sink_lanes(compll::Add<uint32_t>{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t t_2_2_2_strip[compll::STRIP];
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
@@ -294,7 +294,7 @@ void encode_found_3(const EncodeSegment& segment, int threads) {
                     t_2_2_2_strip[i] = t_2_2_2;
                 }
                 found_3_sink_lanes.add(t_2_2_2_strip, count, first);
-            }
+            });
             found_3_sink.put(chunk, found_3_sink_lanes);
         }
     });
@@ -319,8 +319,8 @@ void encode_chosen_index(const EncodeSegment& segment, int threads) {
         chosen_index_sink.start(worker, begin);
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool t_2_strip[compll::STRIP];
                 float g_2_strip[compll::STRIP];
                 #pragma omp simd
@@ -334,7 +334,7 @@ void encode_chosen_index(const EncodeSegment& segment, int threads) {
                     g_2_strip[i] = g_2;
                 }
                 chosen_index_sink.add(worker, first, count, t_2_strip, g_2_strip);
-            }
+            });
         }
     });
     chosen_index_sink.complete(segment.step);
@@ -423,8 +423,8 @@ void encode_with_feedback_top(const EncodeWithFeedbackSegment& segment, int thre
             compll::Lanes<compll::And> finite_sink_lanes(compll::And{});
             compll::Lanes<compll::Add<float>> middle_sum_sink_lanes(compll::Add<float>{});
             compll::Lanes<compll::Max<float>> top_sink_lanes(compll::Max<float>{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool ok_strip[compll::STRIP];
                 float t_strip[compll::STRIP];
                 #pragma omp simd
@@ -442,7 +442,7 @@ void encode_with_feedback_top(const EncodeWithFeedbackSegment& segment, int thre
                 finite_sink_lanes.add(ok_strip, count, first);
                 middle_sum_sink_lanes.add(t_strip, count, first);
                 top_sink_lanes.add(t_strip, count, first);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
             middle_sum_sink.put(chunk, middle_sum_sink_lanes);
             top_sink.put(chunk, top_sink_lanes);
@@ -504,8 +504,8 @@ void encode_with_feedback_found(const EncodeWithFeedbackSegment& segment, int th
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             compll::Lanes<compll::Add<uint32_t>> found_sink_lanes(compll::Add<uint32_t>{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t t_2_2_2_strip[compll::STRIP];
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
@@ -516,7 +516,7 @@ void encode_with_feedback_found(const EncodeWithFeedbackSegment& segment, int th
                     t_2_2_2_strip[i] = t_2_2_2;
                 }
                 found_sink_lanes.add(t_2_2_2_strip, count, first);
-            }
+            });
             found_sink.put(chunk, found_sink_lanes);
         }
     });
@@ -650,8 +650,8 @@ void encode_with_feedback_found_3(const EncodeWithFeedbackSegment& segment, int 
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             compll::Lanes<compll::Add<uint32_t>> found_3_sink_lanes(compll::Add<uint32_t>{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t t_2_2_2_strip[compll::STRIP];
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
@@ -662,7 +662,7 @@ void encode_with_feedback_found_3(const EncodeWithFeedbackSegment& segment, int 
                     t_2_2_2_strip[i] = t_2_2_2;
                 }
                 found_3_sink_lanes.add(t_2_2_2_strip, count, first);
-            }
+            });
             found_3_sink.put(chunk, found_3_sink_lanes);
         }
     });
@@ -686,8 +686,8 @@ void encode_with_feedback_chosen_index(const EncodeWithFeedbackSegment& segment,
         chosen_index_sink.start(worker, begin);
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool t_2_strip[compll::STRIP];
                 float g_strip[compll::STRIP];
                 #pragma omp simd
@@ -699,7 +699,7 @@ void encode_with_feedback_chosen_index(const EncodeWithFeedbackSegment& segment,
                     g_strip[i] = g;
                 }
                 chosen_index_sink.add(worker, first, count, t_2_strip, g_strip);
-            }
+            });
         }
     });
     chosen_index_sink.complete(segment.step);
@@ -725,8 +725,8 @@ void encode_with_feedback_new_residual(const EncodeWithFeedbackSegment& segment,
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t index_strip[compll::STRIP];
                 float changed_strip[compll::STRIP];
                 const int run = 0, run_end = count;
@@ -742,7 +742,7 @@ void encode_with_feedback_new_residual(const EncodeWithFeedbackSegment& segment,
                 for (int i = run; i < run_end; i++) {
                     if (compll::inside(index_strip[i], segment.n)) residual[index_strip[i]] = compll::canonical(changed_strip[i]);
                 }
-            }
+            });
         }
     });
 
@@ -805,8 +805,8 @@ void decode_add_new_sum(const DecodeAddSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t index_strip[compll::STRIP];
                 float changed_strip[compll::STRIP];
                 const int run = 0, run_end = count;
@@ -822,7 +822,7 @@ void decode_add_new_sum(const DecodeAddSegment& segment, int threads) {
                 for (int i = run; i < run_end; i++) {
                     if (compll::inside(index_strip[i], segment.n)) out[index_strip[i]] = compll::canonical(changed_strip[i]);
                 }
-            }
+            });
         }
     });
 
@@ -867,8 +867,8 @@ void decode_out(const DecodeSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t index_strip[compll::STRIP];
                 float value_strip[compll::STRIP];
                 const int run = 0, run_end = count;
@@ -882,7 +882,7 @@ void decode_out(const DecodeSegment& segment, int threads) {
                 for (int i = run; i < run_end; i++) {
                     if (compll::inside(index_strip[i], segment.n)) out[index_strip[i]] = compll::canonical(value_strip[i]);
                 }
-            }
+            });
         }
     });
 

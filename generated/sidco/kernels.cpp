@@ -42,8 +42,8 @@ void encode_t_sum(const EncodeSegment& segment, int threads) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             compll::Lanes<compll::And> finite_sink_lanes(compll::And{});
             compll::Lanes<compll::Add<float>> t_sum_sink_lanes(compll::Add<float>{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool ok_strip[compll::STRIP];
                 float t_strip[compll::STRIP];
                 #pragma omp simd
@@ -57,7 +57,7 @@ void encode_t_sum(const EncodeSegment& segment, int threads) {
                 }
                 finite_sink_lanes.add(ok_strip, count, first);
                 t_sum_sink_lanes.add(t_strip, count, first);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
             t_sum_sink.put(chunk, t_sum_sink_lanes);
         }
@@ -92,8 +92,8 @@ void encode_total(const EncodeSegment& segment, int threads) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             compll::Lanes<compll::Add<uint32_t>> t_2_sink_lanes(compll::Add<uint32_t>{});
             compll::Lanes<compll::Add<float>> total_sink_lanes(compll::Add<float>{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t t_2_2_2_strip[compll::STRIP];
                 float t_4_strip[compll::STRIP];
                 #pragma omp simd
@@ -110,7 +110,7 @@ void encode_total(const EncodeSegment& segment, int threads) {
                 }
                 t_2_sink_lanes.add(t_2_2_2_strip, count, first);
                 total_sink_lanes.add(t_4_strip, count, first);
-            }
+            });
             t_2_sink.put(chunk, t_2_sink_lanes);
             total_sink.put(chunk, total_sink_lanes);
         }
@@ -161,8 +161,8 @@ void encode_total_2(const EncodeSegment& segment, int threads) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             compll::Lanes<compll::Add<uint32_t>> t_4_sink_lanes(compll::Add<uint32_t>{});
             compll::Lanes<compll::Add<float>> total_2_sink_lanes(compll::Add<float>{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t t_2_2_2_strip[compll::STRIP];
                 float t_4_3_strip[compll::STRIP];
                 #pragma omp simd
@@ -179,7 +179,7 @@ void encode_total_2(const EncodeSegment& segment, int threads) {
                 }
                 t_4_sink_lanes.add(t_2_2_2_strip, count, first);
                 total_2_sink_lanes.add(t_4_3_strip, count, first);
-            }
+            });
             t_4_sink.put(chunk, t_4_sink_lanes);
             total_2_sink.put(chunk, total_2_sink_lanes);
         }
@@ -241,8 +241,8 @@ void encode_chosen_index(const EncodeSegment& segment, int threads) {
         chosen_index_sink.start(worker, begin);
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool t_2_7_strip[compll::STRIP];
                 float g_2_strip[compll::STRIP];
                 #pragma omp simd
@@ -256,7 +256,7 @@ void encode_chosen_index(const EncodeSegment& segment, int threads) {
                     g_2_strip[i] = g_2;
                 }
                 chosen_index_sink.add(worker, first, count, t_2_7_strip, g_2_strip);
-            }
+            });
         }
     });
     chosen_index_sink.complete(segment.step);
@@ -323,8 +323,8 @@ void encode_with_feedback_t_sum(const EncodeWithFeedbackSegment& segment, int th
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             compll::Lanes<compll::And> finite_sink_lanes(compll::And{});
             compll::Lanes<compll::Add<float>> t_sum_sink_lanes(compll::Add<float>{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool ok_strip[compll::STRIP];
                 float t_strip[compll::STRIP];
                 #pragma omp simd
@@ -341,7 +341,7 @@ void encode_with_feedback_t_sum(const EncodeWithFeedbackSegment& segment, int th
                 }
                 finite_sink_lanes.add(ok_strip, count, first);
                 t_sum_sink_lanes.add(t_strip, count, first);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
             t_sum_sink.put(chunk, t_sum_sink_lanes);
         }
@@ -376,8 +376,8 @@ void encode_with_feedback_total(const EncodeWithFeedbackSegment& segment, int th
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             compll::Lanes<compll::Add<uint32_t>> t_2_sink_lanes(compll::Add<uint32_t>{});
             compll::Lanes<compll::Add<float>> total_sink_lanes(compll::Add<float>{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t t_2_2_2_strip[compll::STRIP];
                 float t_4_strip[compll::STRIP];
                 #pragma omp simd
@@ -392,7 +392,7 @@ void encode_with_feedback_total(const EncodeWithFeedbackSegment& segment, int th
                 }
                 t_2_sink_lanes.add(t_2_2_2_strip, count, first);
                 total_sink_lanes.add(t_4_strip, count, first);
-            }
+            });
             t_2_sink.put(chunk, t_2_sink_lanes);
             total_sink.put(chunk, total_sink_lanes);
         }
@@ -443,8 +443,8 @@ void encode_with_feedback_total_2(const EncodeWithFeedbackSegment& segment, int 
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             compll::Lanes<compll::Add<uint32_t>> t_4_sink_lanes(compll::Add<uint32_t>{});
             compll::Lanes<compll::Add<float>> total_2_sink_lanes(compll::Add<float>{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t t_2_2_2_strip[compll::STRIP];
                 float t_4_3_strip[compll::STRIP];
                 #pragma omp simd
@@ -459,7 +459,7 @@ void encode_with_feedback_total_2(const EncodeWithFeedbackSegment& segment, int 
                 }
                 t_4_sink_lanes.add(t_2_2_2_strip, count, first);
                 total_2_sink_lanes.add(t_4_3_strip, count, first);
-            }
+            });
             t_4_sink.put(chunk, t_4_sink_lanes);
             total_2_sink.put(chunk, total_2_sink_lanes);
         }
@@ -521,8 +521,8 @@ void encode_with_feedback_chosen_index(const EncodeWithFeedbackSegment& segment,
         chosen_index_sink.start(worker, begin);
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool t_2_7_strip[compll::STRIP];
                 float g_strip[compll::STRIP];
                 #pragma omp simd
@@ -534,7 +534,7 @@ void encode_with_feedback_chosen_index(const EncodeWithFeedbackSegment& segment,
                     g_strip[i] = g;
                 }
                 chosen_index_sink.add(worker, first, count, t_2_7_strip, g_strip);
-            }
+            });
         }
     });
     chosen_index_sink.complete(segment.step);
@@ -560,8 +560,8 @@ void encode_with_feedback_new_residual(const EncodeWithFeedbackSegment& segment,
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t index_strip[compll::STRIP];
                 float changed_strip[compll::STRIP];
                 const int run = 0, run_end = count;
@@ -577,7 +577,7 @@ void encode_with_feedback_new_residual(const EncodeWithFeedbackSegment& segment,
                 for (int i = run; i < run_end; i++) {
                     if (compll::inside(index_strip[i], segment.n)) residual[index_strip[i]] = compll::canonical(changed_strip[i]);
                 }
-            }
+            });
         }
     });
 
@@ -630,8 +630,8 @@ void decode_add_new_sum(const DecodeAddSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t index_strip[compll::STRIP];
                 float changed_strip[compll::STRIP];
                 const int run = 0, run_end = count;
@@ -647,7 +647,7 @@ void decode_add_new_sum(const DecodeAddSegment& segment, int threads) {
                 for (int i = run; i < run_end; i++) {
                     if (compll::inside(index_strip[i], segment.n)) out[index_strip[i]] = compll::canonical(changed_strip[i]);
                 }
-            }
+            });
         }
     });
 
@@ -692,8 +692,8 @@ void decode_out(const DecodeSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t index_strip[compll::STRIP];
                 float value_strip[compll::STRIP];
                 const int run = 0, run_end = count;
@@ -707,7 +707,7 @@ void decode_out(const DecodeSegment& segment, int threads) {
                 for (int i = run; i < run_end; i++) {
                     if (compll::inside(index_strip[i], segment.n)) out[index_strip[i]] = compll::canonical(value_strip[i]);
                 }
-            }
+            });
         }
     });
 

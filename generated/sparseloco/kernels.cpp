@@ -60,8 +60,8 @@ void encode_top_index(const EncodeSegment& segment, int threads) {
             for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
                 const int64_t stop = std::min(chunk + compll::CHUNK, end);
                 compll::Lanes<compll::And> finite_rows_sink_lanes(compll::And{});
-                for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                    const int count = compll::strip_count(first, stop);
+                compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                    const int count = positions;
                     [[maybe_unused]] const int64_t origin = row * length + first;
                     float gradient_strip[compll::STRIP];
                     compll::load_padded(gradient, origin, count, segment.numel, gradient_strip);
@@ -80,7 +80,7 @@ void encode_top_index(const EncodeSegment& segment, int threads) {
                     }
                     finite_rows_sink_lanes.add(ok_strip, count, first);
                     top_index_sink.add(worker, first, count, t_strip, g_2_strip);
-                }
+                });
                 finite_rows_sink.put(chunk, finite_rows_sink_lanes);
             }
         });
@@ -121,8 +121,8 @@ void encode_finite(const EncodeSegment& segment, int threads) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             compll::Lanes<compll::And> finite_sink_lanes(compll::And{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool row_strip[compll::STRIP];
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
@@ -130,7 +130,7 @@ void encode_finite(const EncodeSegment& segment, int threads) {
                     row_strip[i] = row_2;
                 }
                 finite_sink_lanes.add(row_strip, count, first);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
         }
     });
@@ -150,8 +150,8 @@ void encode_middle_sum(const EncodeSegment& segment, int threads) {
             for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
                 const int64_t stop = std::min(chunk + compll::CHUNK, end);
                 compll::Lanes<compll::Add<float>> middle_sum_sink_lanes(compll::Add<float>{});
-                for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                    const int count = compll::strip_count(first, stop);
+                compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                    const int count = positions;
                     [[maybe_unused]] const int64_t origin = row * length + first;
                     float size_of_strip[compll::STRIP];
                     #pragma omp simd
@@ -161,7 +161,7 @@ void encode_middle_sum(const EncodeSegment& segment, int threads) {
                         size_of_strip[i] = size_of;
                     }
                     middle_sum_sink_lanes.add(size_of_strip, count, first);
-                }
+                });
                 middle_sum_sink.put(chunk, middle_sum_sink_lanes);
             }
         });
@@ -193,8 +193,8 @@ void encode_upper(const EncodeSegment& segment, int threads) {
                 const int64_t stop = std::min(chunk + compll::CHUNK, end);
                 compll::Lanes<compll::Add<float>> many_sink_lanes(compll::Add<float>{});
                 compll::Lanes<compll::Add<float>> upper_sink_lanes(compll::Add<float>{});
-                for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                    const int count = compll::strip_count(first, stop);
+                compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                    const int count = positions;
                     [[maybe_unused]] const int64_t origin = row * length + first;
                     float large_strip[compll::STRIP];
                     float t_2_strip[compll::STRIP];
@@ -210,7 +210,7 @@ void encode_upper(const EncodeSegment& segment, int threads) {
                     }
                     many_sink_lanes.add(large_strip, count, first);
                     upper_sink_lanes.add(t_2_strip, count, first);
-                }
+                });
                 many_sink.put(chunk, many_sink_lanes);
                 upper_sink.put(chunk, upper_sink_lanes);
             }
@@ -239,8 +239,8 @@ void encode_code_2(const EncodeSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t payload_code_codes[compll::STRIP];
                 for (int run = 0, run_end; run < count; run = run_end) {
                     const int64_t row = (first + run) / segment.k_size;
@@ -264,7 +264,7 @@ void encode_code_2(const EncodeSegment& segment, int threads) {
                     }
                 }
                 compll::pack<2>(payload_code_codes, first, count, payload_code);
-            }
+            });
         }
     });
 
@@ -284,8 +284,8 @@ void encode_low(const EncodeSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
                     const float many_2 = many[first + i];
@@ -302,7 +302,7 @@ void encode_low(const EncodeSegment& segment, int threads) {
                     payload_low[first + i] = compll::canonical(low);
                     payload_high[first + i] = compll::canonical(high);
                 }
-            }
+            });
         }
     });
 
@@ -384,8 +384,8 @@ void encode_with_feedback_top_index(const EncodeWithFeedbackSegment& segment, in
             for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
                 const int64_t stop = std::min(chunk + compll::CHUNK, end);
                 compll::Lanes<compll::And> finite_rows_sink_lanes(compll::And{});
-                for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                    const int count = compll::strip_count(first, stop);
+                compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                    const int count = positions;
                     [[maybe_unused]] const int64_t origin = row * length + first;
                     float gradient_strip[compll::STRIP];
                     compll::load_padded(gradient, origin, count, segment.numel, gradient_strip);
@@ -411,7 +411,7 @@ void encode_with_feedback_top_index(const EncodeWithFeedbackSegment& segment, in
                     compll::store_padded(residual_out, origin, count, segment.numel, residual);
                     finite_rows_sink_lanes.add(ok_strip, count, first);
                     top_index_sink.add(worker, first, count, t_strip, g_2_strip);
-                }
+                });
                 finite_rows_sink.put(chunk, finite_rows_sink_lanes);
             }
         });
@@ -450,8 +450,8 @@ void encode_with_feedback_finite(const EncodeWithFeedbackSegment& segment, int t
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             compll::Lanes<compll::And> finite_sink_lanes(compll::And{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool row_strip[compll::STRIP];
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
@@ -459,7 +459,7 @@ void encode_with_feedback_finite(const EncodeWithFeedbackSegment& segment, int t
                     row_strip[i] = row_2;
                 }
                 finite_sink_lanes.add(row_strip, count, first);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
         }
     });
@@ -479,8 +479,8 @@ void encode_with_feedback_middle_sum(const EncodeWithFeedbackSegment& segment, i
             for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
                 const int64_t stop = std::min(chunk + compll::CHUNK, end);
                 compll::Lanes<compll::Add<float>> middle_sum_sink_lanes(compll::Add<float>{});
-                for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                    const int count = compll::strip_count(first, stop);
+                compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                    const int count = positions;
                     [[maybe_unused]] const int64_t origin = row * length + first;
                     float size_of_strip[compll::STRIP];
                     #pragma omp simd
@@ -490,7 +490,7 @@ void encode_with_feedback_middle_sum(const EncodeWithFeedbackSegment& segment, i
                         size_of_strip[i] = size_of;
                     }
                     middle_sum_sink_lanes.add(size_of_strip, count, first);
-                }
+                });
                 middle_sum_sink.put(chunk, middle_sum_sink_lanes);
             }
         });
@@ -522,8 +522,8 @@ void encode_with_feedback_upper(const EncodeWithFeedbackSegment& segment, int th
                 const int64_t stop = std::min(chunk + compll::CHUNK, end);
                 compll::Lanes<compll::Add<float>> many_sink_lanes(compll::Add<float>{});
                 compll::Lanes<compll::Add<float>> upper_sink_lanes(compll::Add<float>{});
-                for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                    const int count = compll::strip_count(first, stop);
+                compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                    const int count = positions;
                     [[maybe_unused]] const int64_t origin = row * length + first;
                     float large_strip[compll::STRIP];
                     float t_2_strip[compll::STRIP];
@@ -539,7 +539,7 @@ void encode_with_feedback_upper(const EncodeWithFeedbackSegment& segment, int th
                     }
                     many_sink_lanes.add(large_strip, count, first);
                     upper_sink_lanes.add(t_2_strip, count, first);
-                }
+                });
                 many_sink.put(chunk, many_sink_lanes);
                 upper_sink.put(chunk, upper_sink_lanes);
             }
@@ -566,8 +566,8 @@ void encode_with_feedback_low(const EncodeWithFeedbackSegment& segment, int thre
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
                     const float many_2 = many[first + i];
@@ -584,7 +584,7 @@ void encode_with_feedback_low(const EncodeWithFeedbackSegment& segment, int thre
                     payload_low[first + i] = compll::canonical(low);
                     payload_high[first + i] = compll::canonical(high);
                 }
-            }
+            });
         }
     });
 
@@ -614,8 +614,8 @@ void encode_with_feedback_new_residual(const EncodeWithFeedbackSegment& segment,
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t payload_code_codes[compll::STRIP];
                 uint32_t index_strip[compll::STRIP];
                 float changed_strip[compll::STRIP];
@@ -666,7 +666,7 @@ void encode_with_feedback_new_residual(const EncodeWithFeedbackSegment& segment,
                     }
                 }
                 compll::pack<2>(payload_code_codes, first, count, payload_code);
-            }
+            });
         }
     });
 
@@ -726,8 +726,8 @@ void decode_add_new_sum(const DecodeAddSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t payload_code_strip[compll::STRIP];
                 compll::unpack<2>(payload_code, first, count, payload_code_strip);
                 uint32_t index_strip[compll::STRIP];
@@ -757,7 +757,7 @@ void decode_add_new_sum(const DecodeAddSegment& segment, int threads) {
                         if (compll::inside(index_strip[i], 4096) && compll::inside(row * 4096 + index_strip[i], segment.numel)) out[row * 4096 + index_strip[i]] = compll::canonical(changed_strip[i]);
                     }
                 }
-            }
+            });
         }
     });
 
@@ -808,8 +808,8 @@ void decode_out(const DecodeSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t payload_code_strip[compll::STRIP];
                 compll::unpack<2>(payload_code, first, count, payload_code_strip);
                 uint32_t index_strip[compll::STRIP];
@@ -837,7 +837,7 @@ void decode_out(const DecodeSegment& segment, int threads) {
                         if (compll::inside(index_strip[i], 4096) && compll::inside(row * 4096 + index_strip[i], segment.numel)) out[row * 4096 + index_strip[i]] = compll::canonical(t_3_strip[i]);
                     }
                 }
-            }
+            });
         }
     });
 

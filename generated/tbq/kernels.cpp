@@ -35,8 +35,8 @@ void encode_finite(const EncodeSegment& segment, int threads) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             compll::Lanes<compll::And> finite_sink_lanes(compll::And{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool ok_strip[compll::STRIP];
                 uint32_t payload_code_codes[compll::STRIP];
                 #pragma omp simd
@@ -54,7 +54,7 @@ void encode_finite(const EncodeSegment& segment, int threads) {
                 }
                 finite_sink_lanes.add(ok_strip, count, first);
                 compll::pack<2>(payload_code_codes, first, count, payload_code);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
         }
     });
@@ -100,8 +100,8 @@ void encode_with_feedback_finite(const EncodeWithFeedbackSegment& segment, int t
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             compll::Lanes<compll::And> finite_sink_lanes(compll::And{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool ok_strip[compll::STRIP];
                 uint32_t payload_code_codes[compll::STRIP];
                 #pragma omp simd
@@ -126,7 +126,7 @@ void encode_with_feedback_finite(const EncodeWithFeedbackSegment& segment, int t
                 }
                 finite_sink_lanes.add(ok_strip, count, first);
                 compll::pack<2>(payload_code_codes, first, count, payload_code);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
         }
     });
@@ -162,8 +162,8 @@ void decode_add_new_sum(const DecodeAddSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t payload_code_strip[compll::STRIP];
                 compll::unpack<2>(payload_code, first, count, payload_code_strip);
                 #pragma omp simd
@@ -176,7 +176,7 @@ void decode_add_new_sum(const DecodeAddSegment& segment, int threads) {
                     const float new_sum = a + out_2;
                     out[first + i] = compll::canonical(new_sum);
                 }
-            }
+            });
         }
     });
 
@@ -221,8 +221,8 @@ void encode_with_lazy_feedback_finite(const EncodeWithLazyFeedbackSegment& segme
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             compll::Lanes<compll::And> finite_sink_lanes(compll::And{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t previous_code_strip[compll::STRIP];
                 compll::unpack<2>(previous_code, first, count, previous_code_strip);
                 bool ok_strip[compll::STRIP];
@@ -250,7 +250,7 @@ void encode_with_lazy_feedback_finite(const EncodeWithLazyFeedbackSegment& segme
                 }
                 finite_sink_lanes.add(ok_strip, count, first);
                 compll::pack<2>(payload_code_codes, first, count, payload_code);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
         }
     });
@@ -289,8 +289,8 @@ void lazy_residual_residual(const LazyResidualSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t previous_code_strip[compll::STRIP];
                 compll::unpack<2>(previous_code, first, count, previous_code_strip);
                 #pragma omp simd
@@ -303,7 +303,7 @@ void lazy_residual_residual(const LazyResidualSegment& segment, int threads) {
                     const float residual_2 = a - out_2;
                     out[first + i] = compll::canonical(residual_2);
                 }
-            }
+            });
         }
     });
 
@@ -336,8 +336,8 @@ void decode_out(const DecodeSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t payload_code_strip[compll::STRIP];
                 compll::unpack<2>(payload_code, first, count, payload_code_strip);
                 #pragma omp simd
@@ -348,7 +348,7 @@ void decode_out(const DecodeSegment& segment, int threads) {
                     const float out = t * threshold;
                     out_2[first + i] = compll::canonical(out);
                 }
-            }
+            });
         }
     });
 

@@ -38,8 +38,8 @@ void encode_top(const EncodeSegment& segment, int threads) {
             compll::Lanes<compll::And> finite_sink_lanes(compll::And{});
             compll::Lanes<compll::Moments> t_mean_sink_lanes(compll::Moments{});
             compll::Lanes<compll::Max<float>> top_sink_lanes(compll::Max<float>{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool ok_strip[compll::STRIP];
                 float g_2_strip[compll::STRIP];
                 float t_strip[compll::STRIP];
@@ -56,7 +56,7 @@ void encode_top(const EncodeSegment& segment, int threads) {
                 finite_sink_lanes.add(ok_strip, count, first);
                 t_mean_sink_lanes.add(g_2_strip, count, first);
                 top_sink_lanes.add(t_strip, count, first);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
             t_mean_sink.put(chunk, t_mean_sink_lanes);
             top_sink.put(chunk, top_sink_lanes);
@@ -124,8 +124,8 @@ void encode_code_2(const EncodeSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 float u_strip[compll::STRIP];
                 compll::uniform_strip<32>(stream_0, first, count, u_strip);
                 uint32_t payload_code_codes[compll::STRIP];
@@ -150,7 +150,7 @@ void encode_code_2(const EncodeSegment& segment, int threads) {
                     payload_code_codes[i] = uint32_t(code_2);
                 }
                 compll::pack<2>(payload_code_codes, first, count, payload_code);
-            }
+            });
         }
     });
 
@@ -197,8 +197,8 @@ void encode_with_feedback_top(const EncodeWithFeedbackSegment& segment, int thre
             compll::Lanes<compll::And> finite_sink_lanes(compll::And{});
             compll::Lanes<compll::Moments> t_mean_sink_lanes(compll::Moments{});
             compll::Lanes<compll::Max<float>> top_sink_lanes(compll::Max<float>{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool ok_strip[compll::STRIP];
                 float g_2_strip[compll::STRIP];
                 float t_strip[compll::STRIP];
@@ -217,7 +217,7 @@ void encode_with_feedback_top(const EncodeWithFeedbackSegment& segment, int thre
                 finite_sink_lanes.add(ok_strip, count, first);
                 t_mean_sink_lanes.add(g_2_strip, count, first);
                 top_sink_lanes.add(t_strip, count, first);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
             t_mean_sink.put(chunk, t_mean_sink_lanes);
             top_sink.put(chunk, top_sink_lanes);
@@ -287,8 +287,8 @@ void encode_with_feedback_code_2(const EncodeWithFeedbackSegment& segment, int t
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 float u_strip[compll::STRIP];
                 compll::uniform_strip<32>(stream_0, first, count, u_strip);
                 uint32_t payload_code_codes[compll::STRIP];
@@ -320,7 +320,7 @@ void encode_with_feedback_code_2(const EncodeWithFeedbackSegment& segment, int t
                     residual[first + i] = compll::canonical(new_residual);
                 }
                 compll::pack<2>(payload_code_codes, first, count, payload_code);
-            }
+            });
         }
     });
 
@@ -355,8 +355,8 @@ void decode_add_new_sum(const DecodeAddSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t payload_code_strip[compll::STRIP];
                 compll::unpack<2>(payload_code, first, count, payload_code_strip);
                 #pragma omp simd
@@ -369,7 +369,7 @@ void decode_add_new_sum(const DecodeAddSegment& segment, int threads) {
                     const float new_sum = a + out_2;
                     out[first + i] = compll::canonical(new_sum);
                 }
-            }
+            });
         }
     });
 
@@ -419,8 +419,8 @@ void encode_with_lazy_feedback_top(const EncodeWithLazyFeedbackSegment& segment,
             compll::Lanes<compll::And> finite_sink_lanes(compll::And{});
             compll::Lanes<compll::Moments> t_mean_sink_lanes(compll::Moments{});
             compll::Lanes<compll::Max<float>> top_sink_lanes(compll::Max<float>{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t previous_code_strip[compll::STRIP];
                 compll::unpack<2>(previous_code, first, count, previous_code_strip);
                 bool ok_strip[compll::STRIP];
@@ -447,7 +447,7 @@ void encode_with_lazy_feedback_top(const EncodeWithLazyFeedbackSegment& segment,
                 finite_sink_lanes.add(ok_strip, count, first);
                 t_mean_sink_lanes.add(g_2_strip, count, first);
                 top_sink_lanes.add(t_2_strip, count, first);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
             t_mean_sink.put(chunk, t_mean_sink_lanes);
             top_sink.put(chunk, top_sink_lanes);
@@ -515,8 +515,8 @@ void encode_with_lazy_feedback_code_2(const EncodeWithLazyFeedbackSegment& segme
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 float u_strip[compll::STRIP];
                 compll::uniform_strip<32>(stream_0, first, count, u_strip);
                 uint32_t payload_code_codes[compll::STRIP];
@@ -539,7 +539,7 @@ void encode_with_lazy_feedback_code_2(const EncodeWithLazyFeedbackSegment& segme
                     payload_code_codes[i] = uint32_t(code_2);
                 }
                 compll::pack<2>(payload_code_codes, first, count, payload_code);
-            }
+            });
         }
     });
 
@@ -577,8 +577,8 @@ void lazy_residual_residual(const LazyResidualSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t previous_code_strip[compll::STRIP];
                 compll::unpack<2>(previous_code, first, count, previous_code_strip);
                 #pragma omp simd
@@ -591,7 +591,7 @@ void lazy_residual_residual(const LazyResidualSegment& segment, int threads) {
                     const float residual_2 = a - out_2;
                     out[first + i] = compll::canonical(residual_2);
                 }
-            }
+            });
         }
     });
 
@@ -624,8 +624,8 @@ void decode_out(const DecodeSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t payload_code_strip[compll::STRIP];
                 compll::unpack<2>(payload_code, first, count, payload_code_strip);
                 #pragma omp simd
@@ -636,7 +636,7 @@ void decode_out(const DecodeSegment& segment, int threads) {
                     const float out = t * scale;
                     out_2[first + i] = compll::canonical(out);
                 }
-            }
+            });
         }
     });
 

@@ -42,8 +42,8 @@ void encode_t(const EncodeSegment& segment, int threads) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             compll::Lanes<compll::And> finite_sink_lanes(compll::And{});
             compll::Lanes<compll::Max<float>> t_sink_lanes(compll::Max<float>{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool ok_strip[compll::STRIP];
                 float t_strip[compll::STRIP];
                 #pragma omp simd
@@ -57,7 +57,7 @@ void encode_t(const EncodeSegment& segment, int threads) {
                 }
                 finite_sink_lanes.add(ok_strip, count, first);
                 t_sink_lanes.add(t_strip, count, first);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
             t_sink.put(chunk, t_sink_lanes);
         }
@@ -119,8 +119,8 @@ void encode_start(const EncodeSegment& segment, int threads) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             auto start_sink_carry = start_sink.start();
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t t_2_8_strip[compll::STRIP];
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
@@ -200,7 +200,7 @@ void encode_start(const EncodeSegment& segment, int threads) {
                     t_2_8_strip[i] = t_2_8;
                 }
                 start_sink.add(first, count, t_2_8_strip, start_sink_carry);
-            }
+            });
             start_sink.put(chunk, start_sink_carry);
         }
     });
@@ -230,8 +230,8 @@ void encode_order(const EncodeSegment& segment, int threads) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             auto order_sink_carry = order_sink.start();
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 int32_t t_5_strip[compll::STRIP];
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
@@ -256,7 +256,7 @@ void encode_order(const EncodeSegment& segment, int threads) {
                     t_5_strip[i] = t_5;
                 }
                 order_sink.add(first, count, t_5_strip, order_sink_carry);
-            }
+            });
             order_sink.put(chunk, order_sink_carry);
         }
     });
@@ -288,8 +288,8 @@ void encode_sent_index(const EncodeSegment& segment, int threads) {
         sent_index_sink.start(worker, begin);
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool t_2_4_strip[compll::STRIP];
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
@@ -316,7 +316,7 @@ void encode_sent_index(const EncodeSegment& segment, int threads) {
                     t_2_4_strip[i] = t_2_4;
                 }
                 sent_index_sink.add(worker, first, count, t_2_4_strip);
-            }
+            });
         }
     });
     sent_index_sink.complete(segment.step);
@@ -347,8 +347,8 @@ void encode_code_2(const EncodeSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
                     const uint32_t sent_index_2 = sent_index[first + i];
@@ -365,7 +365,7 @@ void encode_code_2(const EncodeSegment& segment, int threads) {
                     const uint32_t code_2 = compll::to_unsigned(code, 255u);
                     payload_code[first + i] = uint8_t(code_2);
                 }
-            }
+            });
         }
     });
 
@@ -427,8 +427,8 @@ void encode_with_feedback_t(const EncodeWithFeedbackSegment& segment, int thread
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             compll::Lanes<compll::And> finite_sink_lanes(compll::And{});
             compll::Lanes<compll::Max<float>> t_sink_lanes(compll::Max<float>{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool ok_strip[compll::STRIP];
                 float t_strip[compll::STRIP];
                 #pragma omp simd
@@ -444,7 +444,7 @@ void encode_with_feedback_t(const EncodeWithFeedbackSegment& segment, int thread
                 }
                 finite_sink_lanes.add(ok_strip, count, first);
                 t_sink_lanes.add(t_strip, count, first);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
             t_sink.put(chunk, t_sink_lanes);
         }
@@ -507,8 +507,8 @@ void encode_with_feedback_start(const EncodeWithFeedbackSegment& segment, int th
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             auto start_sink_carry = start_sink.start();
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t t_2_8_strip[compll::STRIP];
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
@@ -598,7 +598,7 @@ void encode_with_feedback_start(const EncodeWithFeedbackSegment& segment, int th
                     t_2_8_strip[i] = t_2_8;
                 }
                 start_sink.add(first, count, t_2_8_strip, start_sink_carry);
-            }
+            });
             start_sink.put(chunk, start_sink_carry);
         }
     });
@@ -628,8 +628,8 @@ void encode_with_feedback_order(const EncodeWithFeedbackSegment& segment, int th
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             auto order_sink_carry = order_sink.start();
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 int32_t t_5_strip[compll::STRIP];
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
@@ -654,7 +654,7 @@ void encode_with_feedback_order(const EncodeWithFeedbackSegment& segment, int th
                     t_5_strip[i] = t_5;
                 }
                 order_sink.add(first, count, t_5_strip, order_sink_carry);
-            }
+            });
             order_sink.put(chunk, order_sink_carry);
         }
     });
@@ -686,8 +686,8 @@ void encode_with_feedback_sent_index(const EncodeWithFeedbackSegment& segment, i
         sent_index_sink.start(worker, begin);
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool t_2_4_strip[compll::STRIP];
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
@@ -714,7 +714,7 @@ void encode_with_feedback_sent_index(const EncodeWithFeedbackSegment& segment, i
                     t_2_4_strip[i] = t_2_4;
                 }
                 sent_index_sink.add(worker, first, count, t_2_4_strip);
-            }
+            });
         }
     });
     sent_index_sink.complete(segment.step);
@@ -748,8 +748,8 @@ void encode_with_feedback_at_2(const EncodeWithFeedbackSegment& segment, int thr
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             auto at_2_sink_carry = at_2_sink.start();
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t length_strip[compll::STRIP];
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
@@ -772,7 +772,7 @@ void encode_with_feedback_at_2(const EncodeWithFeedbackSegment& segment, int thr
                     length_strip[i] = length_2;
                 }
                 at_2_sink.add(first, count, length_strip, at_2_sink_carry);
-            }
+            });
             at_2_sink.put(chunk, at_2_sink_carry);
         }
     });
@@ -808,8 +808,8 @@ void encode_with_feedback_t_2(const EncodeWithFeedbackSegment& segment, int thre
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t at_strip[compll::STRIP];
                 int32_t offset_strip[compll::STRIP];
                 const int run = 0, run_end = count;
@@ -840,7 +840,7 @@ void encode_with_feedback_t_2(const EncodeWithFeedbackSegment& segment, int thre
                 for (int i = run; i < run_end; i++) {
                     if (compll::inside(at_strip[i], segment.m)) t_2_5[at_strip[i]] = offset_strip[i];
                 }
-            }
+            });
         }
     });
 
@@ -870,8 +870,8 @@ void encode_with_feedback_new_residual(const EncodeWithFeedbackSegment& segment,
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
                     const float g = gradient[first + i];
@@ -904,7 +904,7 @@ void encode_with_feedback_new_residual(const EncodeWithFeedbackSegment& segment,
                     const float new_residual = g_2 - out;
                     residual[first + i] = compll::canonical(new_residual);
                 }
-            }
+            });
         }
     });
 
@@ -966,8 +966,8 @@ void decode_add_at(const DecodeAddSegment& segment, int threads) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             auto at_sink_carry = at_sink.start();
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t length_strip[compll::STRIP];
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
@@ -979,7 +979,7 @@ void decode_add_at(const DecodeAddSegment& segment, int threads) {
                     length_strip[i] = length_2;
                 }
                 at_sink.add(first, count, length_strip, at_sink_carry);
-            }
+            });
             at_sink.put(chunk, at_sink_carry);
         }
     });
@@ -1008,8 +1008,8 @@ void decode_add_t(const DecodeAddSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t at_strip[compll::STRIP];
                 int32_t offset_strip[compll::STRIP];
                 const int run = 0, run_end = count;
@@ -1028,7 +1028,7 @@ void decode_add_t(const DecodeAddSegment& segment, int threads) {
                 for (int i = run; i < run_end; i++) {
                     if (compll::inside(at_strip[i], segment.m)) t_3[at_strip[i]] = offset_strip[i];
                 }
-            }
+            });
         }
     });
 
@@ -1057,8 +1057,8 @@ void decode_add_new_sum(const DecodeAddSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
                     const float a = out[first + i];
@@ -1087,7 +1087,7 @@ void decode_add_new_sum(const DecodeAddSegment& segment, int threads) {
                     const float new_sum = a + out_2;
                     out[first + i] = compll::canonical(new_sum);
                 }
-            }
+            });
         }
     });
 
@@ -1139,8 +1139,8 @@ void decode_at(const DecodeSegment& segment, int threads) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             auto at_sink_carry = at_sink.start();
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t length_strip[compll::STRIP];
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
@@ -1152,7 +1152,7 @@ void decode_at(const DecodeSegment& segment, int threads) {
                     length_strip[i] = length_2;
                 }
                 at_sink.add(first, count, length_strip, at_sink_carry);
-            }
+            });
             at_sink.put(chunk, at_sink_carry);
         }
     });
@@ -1181,8 +1181,8 @@ void decode_t(const DecodeSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t at_strip[compll::STRIP];
                 int32_t offset_strip[compll::STRIP];
                 const int run = 0, run_end = count;
@@ -1201,7 +1201,7 @@ void decode_t(const DecodeSegment& segment, int threads) {
                 for (int i = run; i < run_end; i++) {
                     if (compll::inside(at_strip[i], segment.m)) t_3[at_strip[i]] = offset_strip[i];
                 }
-            }
+            });
         }
     });
 
@@ -1230,8 +1230,8 @@ void decode_out(const DecodeSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 #pragma omp simd
                 for (int i = 0; i < count; i++) {
                     const uint32_t flat = uint32_t(first) + uint32_t(i);
@@ -1258,7 +1258,7 @@ void decode_out(const DecodeSegment& segment, int threads) {
                     const float out = t_4_2 * scale;
                     out_2[first + i] = compll::canonical(out);
                 }
-            }
+            });
         }
     });
 

@@ -45,8 +45,8 @@ void encode_chosen_index(const EncodeSegment& segment, int threads) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             compll::Lanes<compll::And> finite_sink_lanes(compll::And{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool ok_strip[compll::STRIP];
                 bool t_2_strip[compll::STRIP];
                 float g_2_strip[compll::STRIP];
@@ -63,7 +63,7 @@ void encode_chosen_index(const EncodeSegment& segment, int threads) {
                 }
                 finite_sink_lanes.add(ok_strip, count, first);
                 chosen_index_sink.add(worker, first, count, t_2_strip, g_2_strip);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
         }
     });
@@ -142,8 +142,8 @@ void encode_with_feedback_chosen_index(const EncodeWithFeedbackSegment& segment,
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             compll::Lanes<compll::And> finite_sink_lanes(compll::And{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool ok_strip[compll::STRIP];
                 bool t_2_strip[compll::STRIP];
                 float g_2_strip[compll::STRIP];
@@ -163,7 +163,7 @@ void encode_with_feedback_chosen_index(const EncodeWithFeedbackSegment& segment,
                 }
                 finite_sink_lanes.add(ok_strip, count, first);
                 chosen_index_sink.add(worker, first, count, t_2_strip, g_2_strip);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
         }
     });
@@ -193,8 +193,8 @@ void encode_with_feedback_new_residual(const EncodeWithFeedbackSegment& segment,
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t index_strip[compll::STRIP];
                 float changed_strip[compll::STRIP];
                 const int run = 0, run_end = count;
@@ -210,7 +210,7 @@ void encode_with_feedback_new_residual(const EncodeWithFeedbackSegment& segment,
                 for (int i = run; i < run_end; i++) {
                     if (compll::inside(index_strip[i], segment.n)) residual[index_strip[i]] = compll::canonical(changed_strip[i]);
                 }
-            }
+            });
         }
     });
 
@@ -279,8 +279,8 @@ void decode_add_new_sum(const DecodeAddSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t index_strip[compll::STRIP];
                 float changed_strip[compll::STRIP];
                 const int run = 0, run_end = count;
@@ -296,7 +296,7 @@ void decode_add_new_sum(const DecodeAddSegment& segment, int threads) {
                 for (int i = run; i < run_end; i++) {
                     if (compll::inside(index_strip[i], segment.n)) out[index_strip[i]] = compll::canonical(changed_strip[i]);
                 }
-            }
+            });
         }
     });
 
@@ -353,8 +353,8 @@ void decode_out(const DecodeSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t index_strip[compll::STRIP];
                 float value_strip[compll::STRIP];
                 const int run = 0, run_end = count;
@@ -368,7 +368,7 @@ void decode_out(const DecodeSegment& segment, int threads) {
                 for (int i = run; i < run_end; i++) {
                     if (compll::inside(index_strip[i], segment.n)) out[index_strip[i]] = compll::canonical(value_strip[i]);
                 }
-            }
+            });
         }
     });
 

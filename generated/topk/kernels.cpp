@@ -49,8 +49,8 @@ void encode_top_index(const EncodeSegment& segment, int threads) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             compll::Lanes<compll::And> finite_sink_lanes(compll::And{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool ok_strip[compll::STRIP];
                 float t_strip[compll::STRIP];
                 float g_2_strip[compll::STRIP];
@@ -66,7 +66,7 @@ void encode_top_index(const EncodeSegment& segment, int threads) {
                 }
                 finite_sink_lanes.add(ok_strip, count, first);
                 top_index_sink.add(worker, first, count, t_strip, g_2_strip);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
         }
     });
@@ -151,8 +151,8 @@ void encode_with_feedback_top_index(const EncodeWithFeedbackSegment& segment, in
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
             compll::Lanes<compll::And> finite_sink_lanes(compll::And{});
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 bool ok_strip[compll::STRIP];
                 float t_strip[compll::STRIP];
                 float g_2_strip[compll::STRIP];
@@ -171,7 +171,7 @@ void encode_with_feedback_top_index(const EncodeWithFeedbackSegment& segment, in
                 }
                 finite_sink_lanes.add(ok_strip, count, first);
                 top_index_sink.add(worker, first, count, t_strip, g_2_strip);
-            }
+            });
             finite_sink.put(chunk, finite_sink_lanes);
         }
     });
@@ -205,8 +205,8 @@ void encode_with_feedback_new_residual(const EncodeWithFeedbackSegment& segment,
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t index_strip[compll::STRIP];
                 float changed_strip[compll::STRIP];
                 const int run = 0, run_end = count;
@@ -222,7 +222,7 @@ void encode_with_feedback_new_residual(const EncodeWithFeedbackSegment& segment,
                 for (int i = run; i < run_end; i++) {
                     if (compll::inside(index_strip[i], segment.n)) residual[index_strip[i]] = compll::canonical(changed_strip[i]);
                 }
-            }
+            });
         }
     });
 
@@ -272,8 +272,8 @@ void decode_add_new_sum(const DecodeAddSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t index_strip[compll::STRIP];
                 float changed_strip[compll::STRIP];
                 const int run = 0, run_end = count;
@@ -289,7 +289,7 @@ void decode_add_new_sum(const DecodeAddSegment& segment, int threads) {
                 for (int i = run; i < run_end; i++) {
                     if (compll::inside(index_strip[i], segment.n)) out[index_strip[i]] = compll::canonical(changed_strip[i]);
                 }
-            }
+            });
         }
     });
 
@@ -334,8 +334,8 @@ void decode_out(const DecodeSegment& segment, int threads) {
     compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
             const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            for (int64_t first = chunk; first < stop; first += compll::STRIP) {
-                const int count = compll::strip_count(first, stop);
+            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
+                const int count = positions;
                 uint32_t index_strip[compll::STRIP];
                 float value_strip[compll::STRIP];
                 const int run = 0, run_end = count;
@@ -349,7 +349,7 @@ void decode_out(const DecodeSegment& segment, int threads) {
                 for (int i = run; i < run_end; i++) {
                     if (compll::inside(index_strip[i], segment.n)) out[index_strip[i]] = compll::canonical(value_strip[i]);
                 }
-            }
+            });
         }
     });
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from compll.codegen import ir
-from compll.codegen.emit.expr import Level, constant, from_storage, storage_ctype, to_storage
+from compll.codegen.emit.expr import Level, compute_ctype, constant, from_storage, storage_ctype, to_storage
 from compll.codegen.emit.names import Names
 from compll.codegen.emit.segment import Segment
 from compll.codegen.plan import Buffer, KernelPlan, payload_of
@@ -14,7 +14,7 @@ from compll.sizes import Size
 #: What the surrounding text of a kernel calls its own things.
 RESERVED = (
     "segment", "threads", "team", "worker", "begin", "end", "chunk", "stop", "first", "count", "i", "j", "row",
-    "length", "rows", "origin", "run", "run_end",
+    "length", "rows", "origin", "run", "run_end", "positions",
 )  # fmt: skip
 
 
@@ -192,23 +192,29 @@ class Strip:
             case "uniform":
                 bits = statement.attribute("bits")
                 if position is None and self._shape:
-                    return self._staged_uniform(statement.name, stream, bits), level
+                    return self._staged_draw(statement, f"uniform_strip<{bits}>", stream), level
                 return f"compll::uniform{bits}({stream}, {at})", level
             case "normal":
                 return f"compll::normal({stream}, {at})", level
             case "sample_index":
-                return f"compll::sample_index({stream}, {at}, {self._extent(statement)})", level
+                extent = self._extent(statement)
+                if position is None and self._shape:
+                    return self._staged_draw(statement, "sample_strip", stream, extent), level
+                return f"compll::sample_index({stream}, {at}, {extent})", level
             case _:
                 text = f"compll::permutation({stream}, {self._extent(statement)})"
                 permutation = self._memory.uniform(f"{stream}_permutation", "compll::Permutation", text)
+                if position is None and self._shape:
+                    return self._staged_draw(statement, "choose_strip", permutation), level
                 return f"compll::choose({permutation}, {at})", level
 
-    def _staged_uniform(self, name: str, stream: str, bits: object) -> str:
-        fill = f"compll::uniform_strip<{bits}>({stream}, {self.origin}, count"
+    def _staged_draw(self, statement: ir.Statement, function: str, source: str, *further: str) -> str:
+        """The draws of a whole strip, made before its elements: side by side, and known before what they address."""
+        fill = f"compll::{function}({', '.join((source, self.origin, 'count', *further))}"
         if fill not in self._staged:
-            strip = self.names.fresh(f"{name}_strip")
+            strip = self.names.fresh(f"{statement.name}_strip")
             self._staged[fill] = strip
-            self.before.append(f"float {strip}[compll::STRIP];")
+            self.before.append(f"{compute_ctype(statement.dtype)} {strip}[compll::STRIP];")
             self.before.append(f"{fill}, {strip});")
         return f"{self._staged[fill]}[i]"
 

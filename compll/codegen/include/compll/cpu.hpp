@@ -11,3 +11,4 @@
 #include <compll/scan.hpp>
 #include <compll/select.hpp>
 #include <compll/storage.hpp>
+#include <compll/strips.hpp>

@@ -153,8 +153,8 @@ class Lanes {
     typename C::State total() { return fold_lanes(c_, lane_); }
 
   private:
+    alignas(64) typename C::State lane_[STRIP];  // as strips are: what is stored as one vector is loaded as one
     C c_;
-    typename C::State lane_[STRIP];
 };
 
 template <>
@@ -182,10 +182,10 @@ class Lanes<Moments> {
     }
 
   private:
+    alignas(64) double mean_[STRIP];
+    alignas(64) double m2_[STRIP];
     int strips_ = 0;
     int last_ = STRIP;
-    double mean_[STRIP];
-    double m2_[STRIP];
 };
 
 // One reduction of `length` elements: chunk results from any thread, then the rest of the tree.

@@ -22,12 +22,21 @@ template <>
 inline uint64_t mask_not_below<float>(const float* keys, int count, float threshold) {
     uint64_t mask = 0;
     if (count == STRIP) {
+#if COMPLL_AVX512
+        for (int i = 0; i < STRIP; i += 16) {
+            f32x16 some;
+            std::memcpy(&some, keys + i, sizeof some);
+            constexpr int NOT_LESS = 0x15;
+            mask |= uint64_t(uint16_t(__builtin_ia32_cmpps512_mask(some, threshold + f32x16{}, NOT_LESS, -1, 4))) << i;
+        }
+#else
         for (int i = 0; i < STRIP; i += 8) {
             f32x8 eight;
             std::memcpy(&eight, keys + i, sizeof eight);
             const auto below = reinterpret_cast<f32x8>(eight < threshold);
             mask |= uint64_t(0xffu & ~uint32_t(__builtin_ia32_movmskps256(below))) << i;
         }
+#endif
         return mask;
     }
     for (int i = 0; i < count; i++) mask |= uint64_t(!(keys[i] < threshold)) << i;

@@ -8,32 +8,33 @@ namespace compll {
 
 // The fields of HALF bits in every SIZE bits of `x`, two by two: the upper one of a pair is moved down onto the lower one,
 // so that SIZE bits hold 2 HALF bits. The masks keep what is moved from what stays: they overlap where 2 HALF > SIZE / 2.
-template <int SIZE, int HALF>
-COMPLL_FN uint64_t join_pairs(uint64_t x) {
+// `Word`: uint64_t, or a vector of them.
+template <int SIZE, int HALF, class Word>
+COMPLL_FN Word join_pairs(Word x) {
     const uint64_t each = SIZE == 64 ? 1u : ~uint64_t{0} / ((uint64_t{1} << (SIZE & 63)) - 1u);
     const uint64_t lower = each * ((uint64_t{1} << HALF) - 1u);
     return (x & lower) | (x >> (SIZE / 2 - HALF) & lower << HALF);
 }
 
 // The inverse.
-template <int SIZE, int HALF>
-COMPLL_FN uint64_t split_pairs(uint64_t x) {
+template <int SIZE, int HALF, class Word>
+COMPLL_FN Word split_pairs(Word x) {
     const uint64_t each = SIZE == 64 ? 1u : ~uint64_t{0} / ((uint64_t{1} << (SIZE & 63)) - 1u);
     const uint64_t lower = each * ((uint64_t{1} << HALF) - 1u);
     return (x & lower) | (x & lower << HALF) << (SIZE / 2 - HALF);
 }
 
 // The low bits of eight codes of up to 8 bits, one per byte of `codes`, squeezed into the low WIDTH bytes.
-template <int WIDTH>
-COMPLL_FN uint64_t pack_bytes(uint64_t codes) {
+template <int WIDTH, class Word>
+COMPLL_FN Word pack_bytes(Word codes) {
     static_assert(WIDTH >= 1 && WIDTH <= 8, "one code per byte");
     if (WIDTH == 8) return codes;
     return join_pairs<64, 4 * WIDTH>(join_pairs<32, 2 * WIDTH>(join_pairs<16, WIDTH>(codes)));
 }
 
 // The inverse: eight codes from the low WIDTH bytes, one per byte.
-template <int WIDTH>
-COMPLL_FN uint64_t unpack_bytes(uint64_t packed) {
+template <int WIDTH, class Word>
+COMPLL_FN Word unpack_bytes(Word packed) {
     static_assert(WIDTH >= 1 && WIDTH <= 8, "one code per byte");
     if (WIDTH == 8) return packed;
     return split_pairs<16, WIDTH>(split_pairs<32, 2 * WIDTH>(split_pairs<64, 4 * WIDTH>(packed)));

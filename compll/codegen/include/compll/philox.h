@@ -101,20 +101,25 @@ COMPLL_FN uint32_t feistel_round(uint32_t v) {
     return v ^ (v >> 16);
 }
 
+// The network alone: a permutation of 0 .. 2^(2 half_bits) - 1.
+COMPLL_FN uint32_t feistel(const Permutation& p, uint32_t x) {
+    uint32_t left = x >> p.half_bits;
+    uint32_t right = x & p.mask;
+    for (int i = 0; i < 8; i++) {
+        const uint32_t next = left ^ (feistel_round(right ^ p.key[i]) & p.mask);
+        left = right;
+        right = next;
+    }
+    return left << p.half_bits | right;
+}
+
 // The image of `position`; the extent for positions beyond. Ends: the walk is a cycle of a permutation and starts below the extent.
 COMPLL_FN uint32_t choose(const Permutation& p, uint64_t position) {
     if (position >= p.extent) return p.extent;
     if (p.extent <= 1u) return 0u;
     uint32_t x = uint32_t(position);
     do {
-        uint32_t left = x >> p.half_bits;
-        uint32_t right = x & p.mask;
-        for (int i = 0; i < 8; i++) {
-            const uint32_t next = left ^ (feistel_round(right ^ p.key[i]) & p.mask);
-            left = right;
-            right = next;
-        }
-        x = left << p.half_bits | right;
+        x = feistel(p, x);
     } while (x >= p.extent);
     return x;
 }

@@ -23,17 +23,43 @@ K lowest_key() {
     return Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
 }
 
+// The `rank`-th largest (1-based) of `count` orders, which it overwrites. By counting: the bin of their range that holds it
+// is found, and only the members of that bin stay, until few are left.
 template <class Order>
-void largest_first(Order* orders, int64_t rank, int64_t count) {
+Order nth_largest(Order* orders, int64_t rank, int64_t count) {
+    constexpr int64_t FEW = 128;
+    constexpr int BITS = 11;
+    while (count > FEW) {
+        Order low = orders[0];
+        Order high = orders[0];
+        for (int64_t j = 0; j < count; j++) {
+            low = std::min(low, orders[j]);
+            high = std::max(high, orders[j]);
+        }
+        if (low == high) return low;
+        const int bits = count < 32 * FEW ? 8 : BITS;
+        const int shift = std::max(0, 64 - __builtin_clzll(uint64_t(high - low)) - bits);
+        uint32_t bins[1 << BITS];
+        std::fill_n(bins, 1 << bits, 0u);
+        for (int64_t j = 0; j < count; j++) bins[(orders[j] - low) >> shift]++;
+        Order bin = Order(high - low) >> shift;
+        for (; bins[bin] < rank; bin--) rank -= bins[bin];
+        int64_t members = 0;
+        for (int64_t j = 0; j < count; j++) {
+            orders[members] = orders[j];
+            members += (orders[j] - low) >> shift == bin;
+        }
+        count = members;
+    }
     std::nth_element(orders, orders + rank - 1, orders + count, [](Order a, Order b) { return a > b; });
+    return orders[rank - 1];
 }
 
-// The `rank`-th largest of `count` keys (1-based), never NaN; the lowest key where there are fewer. Reorders `orders`.
+// The `rank`-th largest of `count` keys (1-based), never NaN; the lowest key where there are fewer. Overwrites `orders`.
 template <class K, class Order>
 K threshold_of(Order* orders, int64_t count, int64_t rank) {
     if (rank > count) return lowest_key<K>();
-    largest_first(orders, rank, count);
-    const K key = key_of_order<K>(orders[rank - 1]);
+    const K key = key_of_order<K>(nth_largest(orders, rank, count));
     return key == key ? key : std::numeric_limits<K>::infinity();
 }
 
@@ -116,7 +142,9 @@ class Top {
 
     void lower_threshold(int64_t factor) {
         rank_ = factor == 1 ? sample_rank(sampled_, length_, k_, 4.0, 8) : rank_ * factor;
-        threshold_ = threshold_of<K>(sample_.get(), sampled_, rank_);
+        Scratch<Order> orders(sampled_);
+        std::copy_n(sample_.get(), sampled_, orders.get());
+        threshold_ = threshold_of<K>(orders.get(), sampled_, rank_);
     }
 
     template <class Again>
@@ -161,14 +189,24 @@ class Top {
         const K* keys = list_.template values<0>();
         Scratch<Order> order(candidates);
         for (int64_t j = 0; j < candidates; j++) order[j] = order_key(keys[slot(j)]);
-        largest_first(order.get(), k_, candidates);
-        kth_ = order[k_ - 1];
+        kth_ = nth_largest(order.get(), k_, candidates);
         int64_t ties = k_;
-        for (int64_t j = 0; j < k_ - 1; j++) ties -= order[j] > kth_;
+        for (int64_t j = 0; j < candidates; j++) ties -= order_key(keys[slot(j)]) > kth_;
         int64_t chosen = 0;
-        for (int64_t j = 0; j < candidates && chosen < k_; j++) {
-            const Order own = order_key(keys[slot(j)]);
-            if (own > kth_ || (own == kth_ && ties-- > 0)) chosen_[chosen++] = slot(j);
+        for (int64_t first = 0; first < candidates; first += STRIP) {
+            const int count = strip_count(first, candidates);
+            bool above[STRIP];
+            bool equal[STRIP];
+            for (int i = 0; i < count; i++) {
+                const Order own = order_key(keys[slot(first + i)]);
+                above[i] = own > kth_;
+                equal[i] = own == kth_;
+            }
+            uint64_t mask = mask_of(above, count);
+            for (uint64_t tied = mask_of(equal, count); tied != 0 && ties > 0; tied &= tied - 1u, ties--) {
+                mask |= tied & (0u - tied);
+            }
+            for (; mask != 0; mask &= mask - 1u) chosen_[chosen++] = slot(first + __builtin_ctzll(mask));
         }
     }
 

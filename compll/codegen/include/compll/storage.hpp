@@ -1,10 +1,10 @@
-// Arrays in memory and on the wire: unaligned sections, packed strips, padded views, zeroing and copying.
+// Arrays in memory and on the wire: unaligned sections, padded views, zeroing and copying.
 #pragma once
 
 #include <cstring>
 
 #include <compll/cast.h>
-#include <compll/pack.h>
+#include <compll/packed.hpp>
 #include <compll/runtime.hpp>
 
 namespace compll {
@@ -17,88 +17,6 @@ typedef int64_t wire_int64_t __attribute__((aligned(1), may_alias));
 typedef uint32_t wire_uint32_t __attribute__((aligned(1), may_alias));
 typedef uint16_t wire_uint16_t __attribute__((aligned(1), may_alias));
 typedef uint8_t wire_uint8_t;
-
-// --- packed sections ---------------------------------------------------------------------------------------------------
-
-// 64 codes between one per element of `codes` and the 8 WIDTH bytes at `packed`, which has room for 8 bytes more.
-template <int WIDTH>
-inline void pack_strip(const uint32_t* codes, uint8_t* packed) {
-    if constexpr (WIDTH <= 8) {
-        uint8_t narrow[STRIP];
-        uint64_t words[8];
-        for (int i = 0; i < STRIP; i++) narrow[i] = uint8_t(codes[i] & ((1u << WIDTH) - 1u));
-        std::memcpy(words, narrow, sizeof narrow);
-        for (int j = 0; j < 8; j++) words[j] = pack_bytes<WIDTH>(words[j]);
-        for (int j = 0; j < 8; j++) std::memcpy(packed + j * WIDTH, &words[j], 8);
-    } else {
-        uint16_t narrow[STRIP];
-        uint64_t words[16];
-        for (int i = 0; i < STRIP; i++) narrow[i] = uint16_t(codes[i] & ((1u << WIDTH) - 1u));
-        std::memcpy(words, narrow, sizeof narrow);
-        for (int j = 0; j < 16; j++) words[j] = pack_halves<WIDTH>(words[j]);
-        for (int j = 0; j < 8; j++) {
-            const unsigned __int128 eight = words[2 * j] | (unsigned __int128)(words[2 * j + 1]) << 4 * WIDTH;
-            std::memcpy(packed + j * WIDTH, &eight, WIDTH);
-        }
-    }
-}
-
-template <int WIDTH>
-inline void unpack_strip(const uint8_t* packed, uint32_t* codes) {
-    if constexpr (WIDTH <= 8) {
-        uint8_t narrow[STRIP];
-        uint64_t words[8];
-        for (int j = 0; j < 8; j++) std::memcpy(&words[j], packed + j * WIDTH, 8);
-        for (int j = 0; j < 8; j++) words[j] = unpack_bytes<WIDTH>(words[j]);
-        std::memcpy(narrow, words, sizeof narrow);
-        for (int i = 0; i < STRIP; i++) codes[i] = narrow[i];
-    } else {
-        uint16_t narrow[STRIP];
-        uint64_t words[16];
-        for (int j = 0; j < 8; j++) {
-            unsigned __int128 eight = 0;
-            std::memcpy(&eight, packed + j * WIDTH, WIDTH);
-            words[2 * j] = uint64_t(eight);
-            words[2 * j + 1] = uint64_t(eight >> 4 * WIDTH);
-        }
-        for (int j = 0; j < 16; j++) words[j] = unpack_halves<WIDTH>(words[j]);
-        std::memcpy(narrow, words, sizeof narrow);
-        for (int i = 0; i < STRIP; i++) codes[i] = narrow[i];
-    }
-}
-
-// `count` codes from element `first` of a section of width WIDTH.
-template <int WIDTH>
-inline void unpack(const uint8_t* section, int64_t first, int count, uint32_t* codes) {
-    if (first % 8 != 0 || count != STRIP) {
-        for (int i = 0; i < count; i++) codes[i] = unpack_at<WIDTH>(section, first + i);
-        return;
-    }
-    uint8_t packed[8 * WIDTH + 8];
-    std::memcpy(packed, section + first / 8 * WIDTH, 8 * WIDTH);
-    unpack_strip<WIDTH>(packed, codes);
-}
-
-// Writes `count` codes from element `first`, a multiple of 8; the bits behind the last code in its byte become 0.
-template <int WIDTH>
-inline void pack(const uint32_t* codes, int64_t first, int count, uint8_t* section) {
-    uint8_t packed[8 * WIDTH + 8];
-    if (count == STRIP) {
-        pack_strip<WIDTH>(codes, packed);
-    } else {
-        uint32_t padded[STRIP] = {};
-        std::memcpy(padded, codes, sizeof(uint32_t) * size_t(count));
-        pack_strip<WIDTH>(padded, packed);
-    }
-    std::memcpy(section + first / 8 * WIDTH, packed, size_t((count * WIDTH + 7) / 8));
-}
-
-// The only element of a packed scalar.
-template <int WIDTH>
-inline void pack_one(uint32_t code, uint8_t* section) {
-    code &= (1u << WIDTH) - 1u;
-    std::memcpy(section, &code, (WIDTH + 7) / 8);
-}
 
 // --- views that are longer than the memory behind them (blocks): zeros beyond `numel` -----------------------------------
 
