@@ -93,6 +93,26 @@ def test_a_refusal_shows_error_line_and_source(empty_cache: Path) -> None:
     assert not list(empty_cache.glob("*.so"))
 
 
+@pytest.mark.parametrize(
+    ("script", "name"),
+    [
+        ("kill -KILL $$", "SIGKILL"),
+        ("echo 'g++: fatal error: Killed signal terminated program cc1plus' >&2; exit 1", "Killed"),
+    ],
+)
+def test_a_compiler_that_is_killed_has_refused_nothing(
+    monkeypatch: pytest.MonkeyPatch, empty_cache: Path, tmp_path: Path, script: str, name: str
+) -> None:
+    compiler = tmp_path / "cxx"
+    compiler.write_text(f'#!/bin/sh\n[ "$1" = --version ] && exit\n{script}\n')
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CXX", str(compiler))
+    with pytest.raises(CompllError, match=rf"ended by a signal \({name}\)") as caught:
+        cpu.build_library("a", "int a;", FLAGS)
+    assert not isinstance(caught.value, InternalError)
+    assert not list(empty_cache.glob("*.so"))
+
+
 def test_without_a_compiler_the_reason_is_told(no_compiler: None) -> None:
     assert cpu.available() is not None
     assert "cpu" not in devices.available_devices()

@@ -9,6 +9,7 @@ import ctypes
 import os
 import re
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -74,7 +75,7 @@ def build_library(name: str, source: str, flags: Sequence[str] = FLAGS, headers:
     """The shared library of a C++ source, from the cache or built now; `name` is for people who look into the cache.
 
     `headers` are the contents of headers beside compll's own that the source depends on. Raises CompllError where
-    there is no compiler or it runs out of its time, InternalError where it refuses the text.
+    there is no compiler, it runs out of its time or a signal ends it, InternalError where it refuses the text.
     """
     compiler = _compiler()
     if compiler is None:
@@ -99,8 +100,19 @@ def _compile(command: list[str], source: Path) -> None:
         done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     except subprocess.TimeoutExpired:
         raise CompllError(f"{command[0]} took more than 600 s for {source}") from None
+    ended = _signal(done.returncode, done.stderr)
+    if ended:
+        raise CompllError(f"{command[0]} was ended by a signal ({ended}) while it compiled {source}")
     if done.returncode != 0:
         raise InternalError(_refusal(command[0], done.stderr, source))
+
+
+def _signal(status: int, messages: str) -> str | None:
+    """The signal that ended the compiler, or a program that it had started, of which it tells; None if none did."""
+    if status < 0:
+        return signal.Signals(-status).name
+    found = re.search(r"fatal error: (.+) signal terminated program", messages)
+    return found[1] if found else None
 
 
 def _refusal(compiler: str, messages: str, source: Path) -> str:
