@@ -56,12 +56,13 @@ class Steps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """A way on a network: the median over rounds, and its quartiles, of the slowest rank's step."""
+    """A way on a network: the median over rounds, quartiles and the least of the slowest rank's step."""
 
     way: str
     step_ms: float
     low_ms: float
     high_ms: float
+    least_ms: float
     sync_ms: float
     sent_mb: float
 
@@ -80,6 +81,6 @@ def timings(steps: Sequence[Steps], nothing: str) -> list[Timing]:
 def _timing(way: str, times: Sequence[float], alone: float, sent: Sequence[Sequence[int]]) -> Timing:
     low, middle, high = statistics.quantiles(times, n=4, method="inclusive") if len(times) > 1 else 3 * list(times)
     return Timing(
-        way=way, step_ms=1e3 * middle, low_ms=1e3 * low, high_ms=1e3 * high, sync_ms=1e3 * max(0.0, middle - alone),
-        sent_mb=max(statistics.fmean(counts) for counts in sent) / 1e6,
+        way=way, step_ms=1e3 * middle, low_ms=1e3 * low, high_ms=1e3 * high, least_ms=1e3 * min(times),
+        sync_ms=1e3 * max(0.0, middle - alone), sent_mb=max(statistics.fmean(counts) for counts in sent) / 1e6,
     )  # fmt: skip
