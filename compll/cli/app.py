@@ -25,6 +25,7 @@ COMMANDS = {
     "profile": "compll.cli.profile:profile",
     "plan": "compll.cli.plan:plan",
     "simulate": "compll.cli.simulate:simulate",
+    "trace": "compll.cli.trace:trace",
     "doctor": "compll.cli.doctor:doctor",
 }
 
