@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
@@ -29,6 +29,11 @@ class Report:
     @property
     def ok(self) -> bool:
         return all(result.ok for result in self.laws)
+
+    def with_results(self, results: Sequence[LawResult]) -> Report:
+        """The report with further results, of backends that need not be among its own."""
+        names = dict.fromkeys((*self.backends, *(result.backend for result in results)))
+        return replace(self, backends=tuple(names), laws=(*self.laws, *results))
 
     def as_json(self) -> dict[str, Any]:
         return {

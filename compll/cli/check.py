@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Optional
 
 import typer
 from rich.table import Table
 
 from compll.battery import LawResult, Report, run_battery
+from compll.battery.sanitized import sanitized
 from compll.cli.arguments import Json, Params, Programs
 from compll.cli.output import console, show_error, show_warnings, write_json
 from compll.cli.values import Value, parse_params
 from compll.diagnostics import CompllError
+from compll.runtime.devices.sanitizers import SANITIZERS
 from compll.runtime.load import read_source
 from compll.runtime.program import Program
 
@@ -20,21 +23,34 @@ def check(
     file: Programs,
     param: Params = None,
     backend: Annotated[Optional[list[str]], typer.Option(help="Check on this backend only; or several.")] = None,
+    sanitize: Annotated[
+        Optional[list[str]],
+        typer.Option(
+            metavar="|".join(SANITIZERS),
+            help="Run the CUDA kernels on the CPU under a sanitizer as well, in three orders of threads; repeat for more.",
+        ),
+    ] = None,
     json: Json = None,
 ) -> None:
     """Check programs: types first, then every law of the contract on every backend present."""
     params = parse_params(param or (), "the program")
-    reports = [_check_one(name, params, backend) for name in file]
+    for name in sanitize or ():
+        if name not in SANITIZERS:
+            raise typer.BadParameter(f"needs one of {', '.join(SANITIZERS)}, got `{name}`", param_hint="--sanitize")
+    reports = [_check_one(name, params, backend, sanitize or ()) for name in file]
     write_json(json, reports if len(reports) > 1 else reports[0])
     if not all(report["ok"] for report in reports):
         raise typer.Exit(1)
 
 
-def _check_one(name: str, params: dict[str, Value], backends: list[str] | None) -> dict[str, object]:
+def _check_one(
+    name: str, params: dict[str, Value], backends: list[str] | None, sanitizers: Sequence[str]
+) -> dict[str, object]:
     """The JSON report of one program; a faulty one is reported and does not keep the others from being checked."""
     try:
         show_warnings(Program(read_source(name)).warnings)
         report = run_battery(name, params, backends, on_result=_show_violation)
+        found = [sanitized(name, params, sanitizer) for sanitizer in sanitizers]
     except CompllError as problem:
         show_error(problem)
         diagnostics = [d.headline() for d in problem.diagnostics]
@@ -42,6 +58,9 @@ def _check_one(name: str, params: dict[str, Value], backends: list[str] | None) 
             "ok": False, "file": name, "compressor": None, "backends": [], "laws": [], "profile": {},
             "diagnostics": diagnostics,
         }  # fmt: skip
+    for result in found:
+        _show_violation(result)
+    report = report.with_results(found)
     _show(report)
     return report.as_json()
 
