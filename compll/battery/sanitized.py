@@ -7,7 +7,6 @@ compll.battery.sanitized NAME PARAMETERS`, one for each order in which the emula
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Mapping
 
@@ -16,27 +15,23 @@ import torch
 from compll.battery.inputs import Shape, heavy_tailed
 from compll.battery.law import KEY, LawResult
 from compll.runtime.compressor import Compressor
-from compll.runtime.devices.sanitizers import sanitizer_environment
+from compll.runtime.devices.sanitizers import run_module
 from compll.runtime.key import Key
 from compll.runtime.load import load
 
 SHAPES: tuple[Shape, ...] = ((1,), (1025,), (33, 65))
 ORDERS = ("first to last", "last to first", "at random")
 NAMES = {"race": "no_race", "address": "no_bad_access", "undefined": "no_undefined_behaviour"}
-TIMEOUT_S = 600
 SHOWN_LINES = 12
 
 
 def sanitized(source: str, params: Mapping[str, object], sanitizer: str) -> LawResult:
     """The law that the sanitizer, one of SANITIZERS, has nothing to report. Raises CompllError when it is not there."""
-    environment = sanitizer_environment(sanitizer)
-    command = [sys.executable, "-m", "compll.battery.sanitized", source, json.dumps(params)]
     for number, order in enumerate(ORDERS):
-        environment["EMULATOR_ORDER"] = str(number)
-        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=TIMEOUT_S, check=False)
-        if done.returncode or done.stderr.strip():
-            report = "\n".join(done.stderr.strip().splitlines()[:SHOWN_LINES])
-            detail = f"threads {order}: {report or f'exit status {done.returncode}'}"
+        complaints = run_module("compll.battery.sanitized", [source, json.dumps(params)], sanitizer, order=number)
+        if complaints:
+            shown = "\n".join(complaints.splitlines()[:SHOWN_LINES])
+            detail = f"threads {order}: {shown}"
             return LawResult(law=NAMES[sanitizer], backend="emulator", ok=False, detail=detail)
     return LawResult(law=NAMES[sanitizer], backend="emulator", ok=True, detail=f"threads {', '.join(ORDERS)}")
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
+from collections.abc import Sequence
 
 from compll.diagnostics import CompllError
 
@@ -13,6 +15,7 @@ SANITIZERS: dict[str, tuple[str, str | None]] = {
     "address": ("address", "libasan.so"),
     "undefined": ("undefined", None),
 }
+TIMEOUT_S = 600
 OPTIONS = {
     # Python and torch leak by design, and the emulator moves between stacks
     "ASAN_OPTIONS": "detect_leaks=0:detect_stack_use_after_return=0",
@@ -20,6 +23,16 @@ OPTIONS = {
     # OpenMP's own synchronisation cannot be seen by the sanitizers
     "OMP_NUM_THREADS": "1",
 }
+
+
+def run_module(module: str, arguments: Sequence[str], sanitizer: str, *, order: int) -> str:
+    """Run a module in a process under a sanitizer, with the emulator's threads in an order (0: first to last, 1: last
+    to first, 2: at random); what it complains of, empty for nothing. Raises CompllError as the environment does."""
+    environment = {**sanitizer_environment(sanitizer), "EMULATOR_ORDER": str(order)}
+    command = [sys.executable, "-m", module, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=TIMEOUT_S, check=False)
+    complaints = done.stderr.strip()
+    return complaints or (f"exit status {done.returncode}" if done.returncode else "")
 
 
 def sanitizer_environment(sanitizer: str) -> dict[str, str]:
