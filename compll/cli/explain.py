@@ -11,6 +11,7 @@ from compll.cli.arguments import USUAL_SHAPE, Json, Params, Program, Shape
 from compll.cli.output import console, write_json
 from compll.cli.stages import specialise
 from compll.cli.values import parse_params, parse_shape
+from compll.codegen.emit.cuda import launches
 from compll.codegen.interpret import size_environment
 from compll.codegen.traffic import Traffic, traffic
 from compll.diagnostics import CompllError
@@ -42,6 +43,7 @@ class Explanation:
                 name: {
                     "passes": cost.passes, "bytes_per_element": cost.bytes_per_element,
                     "floor_bytes_per_element": cost.floor_bytes_per_element,
+                    "launches": launches(self.sized.compilation.plans[name]),
                 }
                 for name, cost in self.costs.items()
             },
@@ -78,9 +80,10 @@ def _show(report: dict[str, Any], shape: str) -> None:
     table.add_column("function")
     for heading in ("passes", "bytes/element", "floor"):
         table.add_column(heading, justify="right")
+    table.add_column("launches", justify="right")  # on a GPU, of any number of gradients
     table.add_column("kernels", overflow="fold")
     for name, cost in report["functions"].items():
         kernels = [f"{k['name']} ({k['pattern']})" for k in report["kernels"] if k["function"] == name]
         figures = (f"{cost[key]:.2f}" for key in ("bytes_per_element", "floor_bytes_per_element"))
-        table.add_row(name, str(cost["passes"]), *figures, "\n".join(kernels))
+        table.add_row(name, str(cost["passes"]), *figures, str(len(cost["launches"])), "\n".join(kernels))
     out.print(table)

@@ -94,6 +94,7 @@ def test_explain_reports_costs(folder: Path) -> None:
     assert {"function", "pattern", "name"} == report["kernels"][0].keys()
     assert report["bytes_per_element"] >= report["floor_bytes_per_element"] > 0
     assert report["passes"] >= 1 and report["traits"] == []
+    assert all(1 <= len(function["launches"]) <= 3 for function in report["functions"].values())
 
 
 def test_explain_takes_parameters(folder: Path) -> None:

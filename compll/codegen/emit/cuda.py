@@ -13,7 +13,15 @@ from typing import assert_never
 from compll.codegen import ir
 from compll.codegen.emit.cuda_context import Context, DeviceFunction, Turns
 from compll.codegen.emit.cuda_groups import Group, group, print_group
-from compll.codegen.emit.cuda_launch import Exchange, LaunchStep, LibraryCall, Scratch, Work
+from compll.codegen.emit.cuda_launch import (
+    Exchange,
+    Launch,
+    LaunchStep,
+    LibraryCall,
+    Phases,
+    Scratch,
+    Work,
+)
 from compll.codegen.emit.cuda_memory import Memory
 from compll.codegen.emit.cuda_merge import CudaMerge, print_fused, print_phased
 from compll.codegen.emit.cuda_rows import print_rows
@@ -89,9 +97,23 @@ def emit(name: str, plans: tuple[KernelPlan, ...], wide: bool = False) -> str:
     return render("cuda/file.cu.j2", view)
 
 
-def launches(plan: KernelPlan) -> tuple[LaunchStep, ...]:
-    """What runs, in order, when the function is called."""
-    return cuda_function(plan).steps
+def launches(plan: KernelPlan) -> tuple[tuple[str, ...], ...]:
+    """What one call of the function launches, in order: the names of each launch's phases, and `matmul` for a product
+    by the platform's library, which is a launch for every segment."""
+    names: list[tuple[str, ...]] = []
+    for step in cuda_function(plan).steps:
+        match step:
+            case Launch(function=function):
+                names.append((function,))
+            case Phases(phases=phases):
+                names.append(phases)
+            case LibraryCall():
+                names.append(("matmul",))
+            case Exchange():
+                pass
+            case _:
+                assert_never(step)
+    return tuple(names)
 
 
 def cuda_function(plan: KernelPlan) -> CudaFunction:
