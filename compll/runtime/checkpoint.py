@@ -8,20 +8,22 @@ from typing import Any
 from compll.diagnostics import CompllError
 from compll.runtime.state import State
 
-FORMAT = 1
+FORMAT = 2
 
 #: What must be equal between the saved state and the one that loads it; `params` may change where shapes allow.
 _EQUAL = ("compressor", "source_hash", "seed")
 
 
-def saved_state(identity: Mapping[str, Any], *, step: int, states: Mapping[str, State]) -> dict[str, Any]:
+def saved_state(
+    identity: Mapping[str, Any], *, step: int, plan: Mapping[str, Any], states: Mapping[str, State]
+) -> dict[str, Any]:
     """The dictionary that `SyncState.state_dict` returns."""
     tensors = {name: state.state_dict() for name, state in states.items()}
-    return {"format": FORMAT, **identity, "step": step, "states": tensors}
+    return {"format": FORMAT, **identity, "step": step, "plan": dict(plan), "states": tensors}
 
 
-def check_saved(saved: Mapping[str, Any], identity: Mapping[str, Any], states: Mapping[str, State]) -> None:
-    """Raise CompllError when a saved state cannot be continued, naming the first thing that differs."""
+def check_identity(saved: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
+    """Raise CompllError when a saved state is of another run, naming the first thing that differs."""
     if saved.get("format") != FORMAT:
         raise CompllError(f"saved state needs format {FORMAT}, got {saved.get('format')!r}")
     if saved["world_size"] != identity["world_size"]:
@@ -34,11 +36,15 @@ def check_saved(saved: Mapping[str, Any], identity: Mapping[str, Any], states: M
     for name in _EQUAL:
         if saved[name] != identity[name]:
             raise CompllError(f"saved state: `{name}` needs to be {identity[name]!r}, got {saved[name]!r}")
-    if saved["states"].keys() != states.keys():
-        different = sorted(saved["states"].keys() ^ states.keys())
+
+
+def check_states(saved: Mapping[str, Any], states: Mapping[str, State]) -> None:
+    """Raise CompllError when saved states do not fit, naming the first."""
+    if saved.keys() != states.keys():
+        different = sorted(saved.keys() ^ states.keys())
         raise CompllError(f"saved state and model differ in which parameters are compressed: `{different[0]}`")
     for name, state in states.items():
         try:
-            state.clone().load_state_dict(saved["states"][name])
+            state.clone().load_state_dict(saved[name])
         except CompllError as problem:
             raise CompllError(f"saved state of `{name}`: {problem}") from None

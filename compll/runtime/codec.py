@@ -59,9 +59,10 @@ class Codec:
     finite: bool = True
     reports: dict[str, tuple[int, Payload]] = field(default_factory=dict)
 
-    def key(self, piece: Piece, *, rank: int, hop: int = 0) -> Key:
-        index = piece.spec.index
-        return Key(seed=self.seed, step=self.step, gradient=index, rank=rank, hop=hop, base=piece.start)
+    def key(self, piece: Piece, *, rank: int, hop: int = 0, step: int | None = None) -> Key:
+        """Of this step unless another is given."""
+        step, index = self.step if step is None else step, piece.spec.index
+        return Key(seed=self.seed, step=step, gradient=index, rank=rank, hop=hop, base=piece.start)
 
     def end_step(self) -> None:
         """Keep the states, or take them back where a mean was not finite and states roll back."""

@@ -16,8 +16,9 @@ import torch
 from compll.diagnostics import CompllError
 from compll.runtime.codec import Codec
 from compll.runtime.collectives import Collectives, Handle
+from compll.runtime.following import Following
 from compll.runtime.gradients import Slice
-from compll.runtime.routing import Routing, Travel
+from compll.runtime.routing import Travel
 from compll.runtime.schedule import Closed, Ended, Event, Finish, Instruction, Opened, Run
 from compll.runtime.stats import Span, StepClock, Totals
 from compll.runtime.tasks import Kind, Task
@@ -40,7 +41,7 @@ class Settings:
     """What does not change from step to step."""
 
     codec: Codec
-    routing: Routing
+    following: Following
     collectives: Sequence[Collectives]
     start_step: int
 
@@ -92,10 +93,11 @@ class Executor:
         jobs.append(job)
         clock.ready.append((job.ready, [s.spec.name for s in job.slices]))
         self.doing = f"opening bucket {job.bucket}"
+        routing = self._settings.following.routing
         compressing = self._settings.codec.step >= self._settings.start_step
-        yield from self._opened(self._settings.routing.open(job.bucket, job.slices, compressing=compressing))
+        yield from self._opened(routing.open(job.bucket, job.slices, compressing=compressing))
         if job.last:
-            yield from self._opened(self._settings.routing.pool(s for each in jobs for s in each.slices))
+            yield from self._opened(routing.pool(s for each in jobs for s in each.slices))
             yield Closed()
 
     def _opened(self, travels: Iterator[Travel]) -> Iterator[Opened]:
@@ -162,6 +164,8 @@ class Executor:
         codec = self._settings.codec
         codec.end_step()
         self.totals.add(self._progress.clock)
+        self.doing = "making a plan"
+        self._settings.following.after_step(self.totals.recent)
         progress, self._progress = self._progress, Progress()
         for job in progress.jobs:
             job.future.set_result(job.buffer)

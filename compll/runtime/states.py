@@ -43,6 +43,9 @@ class States(Mapping[str, State]):
         state = compressor.init_state(like, key)
         self._kept[name] = _Kept(state, initial=state.clone() if anew and state.states else None)
 
+    def clear(self) -> None:
+        self._kept.clear()
+
     def use(self, name: str) -> State:
         """The state, to be encoded with in this step."""
         kept = self._kept[name]

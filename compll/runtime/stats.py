@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -101,6 +101,7 @@ class StepClock:
     out, and its gradients.
     """
 
+    step: int = 0
     spans: list[tuple[Span, list[tuple[str, int]]]] = field(default_factory=list)
     ready: list[tuple[float, list[str]]] = field(default_factory=list)
     bytes_sent: int = 0
@@ -118,7 +119,7 @@ class Totals:
         self.seconds: dict[Phase, float] = dict.fromkeys(PHASES, 0.0)
         self.overlap = 0.0
         self.by_gradient: dict[tuple[str, Phase], float] = defaultdict(float)
-        self.recent: deque[tuple[int, StepClock]] = deque(maxlen=RECENT_STEPS)
+        self.recent: list[StepClock] = []
 
     def add(self, clock: StepClock) -> None:
         """Close a step."""
@@ -128,7 +129,8 @@ class Totals:
                 if span.kind in PHASES[phase]:
                     self._share(phase, span, numels)
         self.overlap += hidden_share([span for span, _ in clock.spans], clock.ready[-1][0])
-        self.recent.append((self.steps, clock))
+        clock.step = self.steps
+        self.recent = [*self.recent[1 - RECENT_STEPS :], clock]
         self.bytes_sent += clock.bytes_sent
         self.steps += 1
 

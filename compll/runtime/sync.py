@@ -3,12 +3,9 @@
 DDP reads the hook's annotations, so this module must not postpone their evaluation. Nothing below it knows DDP.
 """
 
-import hashlib
 import logging
 import os
 from collections.abc import Mapping
-from dataclasses import fields
-from pathlib import Path
 from typing import Any, Union
 
 import torch
@@ -16,23 +13,16 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from compll.diagnostics import CompllError, UnsupportedError
-from compll.runtime.checkpoint import check_saved, saved_state
-from compll.runtime.codec import Codec
-from compll.runtime.collectives import check_agreement
+from compll.runtime.checkpoint import check_identity, check_states, saved_state
 from compll.runtime.compressor import Compressor
-from compll.runtime.executor import Job, Settings
+from compll.runtime.executor import Job
 from compll.runtime.gradients import cut_bucket, gradient_table
-from compll.runtime.groups import open_collectives, open_nodes
 from compll.runtime.load import load
-from compll.runtime.options import OPTION_NAMES, Schedule, SyncOptions, split_arguments
+from compll.runtime.opening import Opening
+from compll.runtime.options import split_arguments
 from compll.runtime.payload import Payload
-from compll.runtime.plan import Plan, read_plan
-from compll.runtime.program import ANY_SHAPE
-from compll.runtime.routing import Routing
-from compll.runtime.scheduled import ScheduledCompressor
-from compll.runtime.states import States
+from compll.runtime.plan import Plan
 from compll.runtime.stats import SyncStats, summary
-from compll.runtime.strategies import Context, check_strategies, default_strategy
 from compll.runtime.trace import chrome_trace
 from compll.runtime.worker import Worker
 
@@ -62,31 +52,27 @@ class SyncState:
             compressor = load(compressor, backend=arguments.get("backend", "auto"))
         self.options, given = split_arguments(arguments, tuple(compressor.params), compressor.name)
         self._table = gradient_table(ddp.module, self.options.min_numel, ddp.parameters_to_ignore)
-        self._compressors = _scheduled(compressor, Schedule(given), self.options)
-        plan = self._plan()
-        self._collectives = open_collectives(ddp.process_group, self.options.process_group)
-        check_agreement(self._collectives, self._digest(given, plan), "compressor, parameters, options, plan and model")
-        self._codec = self._new_codec(Schedule(given))
-        context = self._context(ddp.process_group, plan)
-        self._routing = Routing(
-            plan, self._table.values(), context, alone=self.options.fusion == "none", debug=self.options.debug
-        )
-        self._make_states({spec.name: parameter.detach() for parameter, spec in self._table.items()})
-        groups = [group for group in (self._collectives, context.node, context.across) if group is not None]
-        self._worker = Worker(
-            Settings(codec=self._codec, routing=self._routing, collectives=groups, start_step=self.options.start_step)
-        )
-        log.info("%r with %s, %d of %d gradients compressed", compressor, self.options, *self._counts(plan))
+        specs = list(self._table.values())
+        opening = Opening(options=self.options, compressor=compressor, given=given, specs=specs)
+        settings = opening.open(ddp.process_group, torch.device("cpu"))
+        self._codec, self._following = settings.codec, settings.following
+        self._worker = Worker(settings)
+        log.info("%r with %s, %d of %d gradients compressed", compressor, self.options, *self._counts())
 
     @property
     def compressor(self) -> Compressor:
         """The compressor of the next step."""
-        return self._compressors.at(self.step)
+        return self._codec.compressor
 
     @property
     def step(self) -> int:
         """How many steps have been synchronised."""
         return self._codec.step
+
+    @property
+    def plan(self) -> Plan:
+        """Which gradient travels how; with plan="auto", all dense until it is decided."""
+        return self._following.plan
 
     def submit(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         """Start synchronising a bucket; the future has its buffer, or raises RuntimeError naming what failed."""
@@ -111,11 +97,14 @@ class SyncState:
 
         Each rank has its own; save all of them. Call it between steps.
         """
-        return saved_state(self._identity(), step=self.step, states=self._codec.states)
+        plan = self.plan.to_json()
+        return saved_state(self._identity(), step=self.step, plan=plan, states=self._codec.states)
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Go on where `state_dict` was taken. Raises CompllError naming what does not fit, and leaves all as it was."""
-        check_saved(saved, self._identity(), self._codec.states)
+        check_identity(saved, self._identity())
+        with self._following.resuming(Plan.from_json(saved["plan"])):
+            check_states(saved["states"], self._codec.states)
         for name, state in self._codec.states.items():
             state.load_state_dict(saved["states"][name])
         self._codec.step = int(saved["step"])
@@ -123,7 +112,7 @@ class SyncState:
     def stats(self) -> SyncStats:
         """Bytes and times per step, in all and per gradient, of this rank since SyncState was made."""
         reports: dict[str, list[Payload]] = {}
-        for name, pieces in self._routing.pieces.items():
+        for name, pieces in self._following.routing.pieces.items():
             found = [self._codec.reports[piece.name] for piece in pieces if piece.name in self._codec.reports]
             if found:
                 reports[name] = [payload for step, payload in found if step == max(step for step, _ in found)]
@@ -132,83 +121,29 @@ class SyncState:
 
     def trace(self) -> dict[str, Any]:
         """This rank's last steps (64 at most) as a timeline in the Chrome trace format, to be written as JSON."""
-        return chrome_trace(self._codec.rank, list(self._worker.executor.totals.recent))
+        return chrome_trace(self._codec.rank, self._worker.executor.totals.recent)
 
     def close(self) -> None:
         """End the worker thread and give the process group up. The DDP object cannot be trained with afterwards."""
         self._worker.close()
 
-    # --- making it ---------------------------------------------------------------------------------------------------
+    # --- helpers -----------------------------------------------------------------------------------------------------
 
-    @property
-    def _compressible(self) -> dict[str, bool]:
-        return {spec.name: spec.compressible for spec in self._table.values()}
-
-    def _plan(self) -> Plan:
-        if self.options.plan != "all":
-            plan = read_plan(Path(self.options.plan))
-        else:
-            default = default_strategy(self._compressors.first)
-            strategy = default if self.options.strategy == "auto" else self.options.strategy
-            plan = Plan.uniform(self._compressible, strategy)
-        plan.check_fits(self._compressible)
-        check_strategies(self._compressors.first, {route.strategy for route in plan.routes.values()})
-        return plan
-
-    def _counts(self, plan: Plan) -> tuple[int, int]:
-        return sum(route.compressed for route in plan.routes.values()), len(plan.routes)
-
-    def _new_codec(self, schedule: Schedule) -> Codec:
-        first = self._compressors.first
-        keeps = first.feedback or bool(first.sized(ANY_SHAPE).states)
-        return Codec(
-            own=self._compressors,
-            passing=ScheduledCompressor(first.with_feedback(keeps), schedule),
-            states=States(rollback=self._rolls_back()),
-            seed=self.options.seed,
-            rank=self._collectives.rank,
-            world_size=self._collectives.world_size,
-            threads=torch.get_num_threads(),
-        )
-
-    def _context(self, parent: dist.ProcessGroup, plan: Plan) -> Context:
-        if all(route.strategy != "hierarchical" for route in plan.routes.values()):
-            return Context(codec=self._codec, collectives=self._collectives)
-        node, across = open_nodes(parent, _node_size(self.options))
-        return Context(codec=self._codec, collectives=self._collectives, node=node, across=across)
-
-    def _make_states(self, parameters: Mapping[str, torch.Tensor]) -> None:
-        for spec in self._routing.states:
-            compressors = self._codec.passing if spec.passing else self._codec.own
-            compressors.prepare(spec.piece.shape, spec.dtype, spec.piece.spec.name)
-            like = spec.piece.of(parameters[spec.piece.spec.name]).to(spec.dtype)
-            key = self._codec.key(spec.piece, rank=self._codec.rank)
-            compressors.first.compile(like)
-            self._codec.states.add(spec.name, like, compressors.first, key, anew=spec.passing)
-
-    def _rolls_back(self) -> bool:
-        half = any(spec.compressible and spec.dtype == torch.float16 for spec in self._table.values())
-        return half if self.options.rollback == "auto" else self.options.rollback == "on"
+    def _counts(self) -> tuple[int, int]:
+        routes = self.plan.routes.values()
+        return sum(route.compressed for route in routes), len(routes)
 
     def _identity(self) -> dict[str, Any]:
         """What a saved state must have in common with this one."""
-        first = self._compressors.first
+        first = self._codec.own.first
         return {
             "compressor": first.name,
             "source_hash": first.source_hash,
             "params": first.params,
             "seed": self.options.seed,
-            "world_size": self._collectives.world_size,
-            "rank": self._collectives.rank,
+            "world_size": self._codec.world_size,
+            "rank": self._codec.rank,
         }
-
-    def _digest(self, given: Mapping[str, Any], plan: Plan) -> bytes:
-        first = self._compressors.first
-        shared = [name for name in OPTION_NAMES if name not in ("process_group", "backend", "plan")]
-        options = [(name, getattr(self.options, name)) for name in shared]
-        gradients = [tuple(getattr(spec, f.name) for f in fields(spec)) for spec in self._table.values()]
-        program = (first.name, first.source_hash, first.params, sorted(given.items()))
-        return hashlib.sha256(repr((program, options, plan.to_json(), gradients)).encode()).digest()
 
 
 def sync_hook(state: object, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
@@ -230,19 +165,6 @@ def attach(
     state = SyncState(ddp, compressor, **arguments)
     ddp.register_comm_hook(state, sync_hook)
     return state
-
-
-def _scheduled(compressor: Compressor, schedule: Schedule, options: SyncOptions) -> ScheduledCompressor:
-    if options.feedback != "auto":
-        compressor = compressor.with_feedback(options.feedback == "on")
-    return ScheduledCompressor(compressor, schedule)
-
-
-def _node_size(options: SyncOptions) -> int:
-    size = options.node_size or os.environ.get("LOCAL_WORLD_SIZE")
-    if size is None:
-        raise CompllError("strategy='hierarchical' needs node_size, the ranks per node, where torchrun does not set it")
-    return int(size)
 
 
 def _check_model(ddp: object) -> None:

@@ -20,11 +20,12 @@ NAMED = 3  # gradients in an event's name; its arguments have all
 Event = dict[str, Any]
 
 
-def chrome_trace(rank: int, steps: Iterable[tuple[int, StepClock]]) -> dict[str, Any]:
+def chrome_trace(rank: int, clocks: Iterable[StepClock]) -> dict[str, Any]:
     """{"traceEvents": [...], "displayTimeUnit": "ms"}; several ranks' events may be joined into one list."""
     to_wall = time.time() - time.perf_counter()
     events = list(_tracks(rank))
-    for step, clock in steps:
+    for clock in clocks:
+        step = clock.step
         events += _backward(rank, step, clock, to_wall)
         for span, numels in clock.spans:
             events += _task(rank, step, span, [name for name, _ in numels], to_wall)

@@ -9,7 +9,7 @@ import logging
 import weakref
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from threading import Lock, Thread
+from threading import Lock, Thread, current_thread
 from typing import Union
 
 import torch
@@ -19,6 +19,8 @@ from compll.runtime.executor import Executor, Job, Settings
 from compll.runtime.schedule import Ended, Run, Schedule
 
 log = logging.getLogger("compll")
+
+END_WITHIN_S = 5.0
 
 
 class Stop:
@@ -51,7 +53,7 @@ class Worker:
         thread = _Thread(self._queue, self.executor, settings, self.failure)
         self._thread = Thread(target=thread.serve, name="compll-sync", daemon=True)
         self._thread.start()
-        weakref.finalize(self, self._queue.put, Stop())
+        weakref.finalize(self, _end, self._queue, self._thread)
 
     def submit(self, job: Job) -> None:
         """Hand over a bucket; its future is completed when the whole step is done. Raises after a failure."""
@@ -65,6 +67,14 @@ class Worker:
             self.failure.message = self.failure.message or "this SyncState is closed"
             self._queue.put(Stop())
         self._thread.join()
+
+
+def _end(queue: SimpleQueue[Message], thread: Thread) -> None:
+    """Runs at the latest when the interpreter ends, and waits: a thread that is inside torch after that ends the
+    process with SIGABRT, as do collectives that complete then."""
+    queue.put(Stop())
+    if thread is not current_thread():  # garbage collection runs on any thread
+        thread.join(END_WITHIN_S)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.distributed as dist
 from harness import BACKEND, COMPRESSED, SHAPES, Given, Ranks, backward, draw, given_model, wanted
 from replicas import identity, network, train
 
 import compll
+from compll.runtime import following
 from compll.runtime.load import built_in_names
 from compll.runtime.options import Schedule
+from compll.runtime.plan import Plan
 from compll.runtime.scheduled import ScheduledCompressor
 
 #: Options by name; ranks of two nodes, where they make two.
@@ -177,6 +180,33 @@ def debug_compares_what_ranks_exchange(ranks: Ranks) -> None:
         backward(ddp, wanted(ranks.rank, 0))
 
 
+def a_plan_is_made_on_the_way(ranks: Ranks) -> None:
+    """Whatever rank 0 decides after the first steps, all follow, and a saved state brings the plan along."""
+    wish = Plan.uniform({n: n in COMPRESSED for n in SHAPES}, "ps")
+    for decided in (None, wish):
+        with pytest.MonkeyPatch.context() as patch:
+            if decided is not None:
+                patch.setattr(following, "decide", lambda *_, **__: decided if ranks.rank == 0 else None)
+            ddp = ranks.ddp(given_model(), bucket_cap_mb=0.005)
+            sync = compll.attach(ddp, "topk", backend=BACKEND, plan="auto", ratio=0.1)
+            for step in range(8):
+                got = backward(ddp, wanted(ranks.rank, step))
+                assert ranks.agree(list(got.values())), step
+                if step < 5:
+                    assert not any(g.compressed for g in sync.stats().gradients)
+            texts = [None] * ranks.world
+            dist.all_gather_object(texts, json.dumps(sync.plan.to_json()), group=ranks.group)
+            assert len(set(texts)) == 1
+            if decided is not None:
+                assert sync.plan == wish and {g.name for g in sync.stats().gradients if g.compressed} == {*COMPRESSED}
+            saved = sync.state_dict()
+            ddp = ranks.ddp(given_model(), bucket_cap_mb=0.005)
+            resumed = compll.attach(ddp, "topk", backend=BACKEND, plan="auto", ratio=0.1)
+            resumed.load_state_dict(saved)
+            assert resumed.plan == sync.plan and resumed.step == 8
+            assert resumed.state_dict()["states"].keys() == saved["states"].keys()
+
+
 CASES = [
     (case, world)
     for world in (2, 3, 4)
@@ -189,5 +219,6 @@ CASES = [
         dgc_does_not_amplify,
         powersgd_reduces_on_the_way,
         debug_compares_what_ranks_exchange,
+        a_plan_is_made_on_the_way,
     )
 ]

@@ -14,8 +14,8 @@ def test_tasks_and_buckets_become_events() -> None:
         (Span(kind=Kind.SEND, unit=0, strategy="ps", start=2.5, end=2.6), gradients),
         (Span(kind=Kind.RECV, unit=0, strategy="ps", start=2.5, end=3.5), gradients),
     ]
-    clock = StepClock(spans=spans, ready=[(1.0, ["b"]), (2.0, ["a"])])
-    trace = json.loads(json.dumps(chrome_trace(3, [(7, clock)])))
+    clock = StepClock(step=7, spans=spans, ready=[(1.0, ["b"]), (2.0, ["a"])])
+    trace = json.loads(json.dumps(chrome_trace(3, [clock])))
     events = [e for e in trace["traceEvents"] if e["ph"] != "M"]
     assert [(e["ph"], e["name"]) for e in events] == [
         ("X", "backward b"), ("X", "backward a"), ("X", "encode a, b"), ("X", "send a, b"),

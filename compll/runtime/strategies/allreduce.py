@@ -1,8 +1,8 @@
-"""Payloads that add (trait linear): all sections of one dtype in one all-reduce, then one decode.
+"""Payloads that add (trait linear): every section is summed where it lies, then there is one payload to decode.
 
-The flags travel as three counts for each part in the f32 reduction: ranks that have it, ranks where it is finite, ranks
-that encoded it without failure. f32 sums are divided afterwards; 16-bit sections before, so that large values do not
-overflow in the sum.
+The flags travel as three counts for each part: ranks that have it, ranks where it is finite, ranks that encoded it
+without failure. Sections are divided before the sum, so that large 16-bit values do not overflow in it. Each is reduced
+by itself: in one message the order of a sum would depend on what else a bucket holds, and a resumed run would differ.
 """
 
 from __future__ import annotations
@@ -48,60 +48,37 @@ class AllReduce:
 
 class _Exchange:
     def __init__(self, context: Context, unit: Unit) -> None:
-        self._codec, self._collectives, self._unit = context.codec, context.collectives, unit
+        self._codec, self._collectives, self._parts = context.codec, context.collectives, unit.parts
         envelope = Envelope(unit.payload_sizes(context.codec.compressor))
         self._payloads = envelope.payloads(context.zeros(unit, "payloads", envelope.nbytes))
-        self._counts = torch.zeros(len(unit.parts), len(COUNTED))
-        self._sums: dict[torch.dtype, torch.Tensor] = {}
+        self._counts = torch.zeros(len(unit.parts), len(COUNTED), device=self._payloads[0].device)
 
     def encode(self) -> None:
-        flags = self._codec.encode(self._unit.parts, self._payloads)
+        flags = self._codec.encode(self._parts, self._payloads)
         self._counts.copy_(torch.tensor([[float(bool(flag & bit)) for bit in COUNTED] for flag in flags]))
 
     def reduce(self, done: Callable[[], None]) -> Handle:
-        parts = {torch.float32: [self._counts.to(self._payloads[0].device).view(-1)]}
-        for dtype, section in self._sections():
-            parts.setdefault(dtype, []).append(section)
-        self._sums = {dtype: torch.cat(tensors) for dtype, tensors in parts.items()}
-        for dtype, total in self._sums.items():
-            if dtype != torch.float32:
-                total.div_(self._collectives.world_size)
-        return self._collectives.all_reduce(list(self._sums.values()), done)
+        sections = list(self._sections())
+        for section in sections:
+            section.div_(self._collectives.world_size)
+        return self._collectives.all_reduce([self._counts, *sections], done)
 
     def decode(self) -> None:
-        flags = [self._flags(counts) for counts in self._summed_counts().view_as(self._counts).tolist()]
-        self._codec.deliver(self._unit.parts, flags, lambda: self._store(flags))
+        flags = [self._flag(counts) for counts in self._counts.tolist()]
+        rows = [
+            [self._codec.payload(part.piece, payload, part.piece.dtype, rank=self._collectives.rank)]
+            if flag & HAS_GRADIENT
+            else [None]
+            for part, payload, flag in zip(self._parts, self._payloads, flags, strict=True)
+        ]
+        outs = [part.tensor for part in self._parts]
+        self._codec.deliver(self._parts, flags, lambda: self._codec.merge(rows, outs, mean=False))
 
-    def _summed_counts(self) -> torch.Tensor:
-        return self._sums[torch.float32][: self._counts.numel()]
-
-    def _flags(self, counts: Sequence[float]) -> int:
+    def _flag(self, counts: Sequence[float]) -> int:
         have, finite, sound = counts
         everyone = self._collectives.world_size
         return (have > 0) * HAS_GRADIENT | (finite == everyone) * FINITE | (sound == everyone) * SOUND
 
-    def _store(self, flags: Sequence[int]) -> None:
-        self._store_sections()
-        rows = [
-            [self._codec.payload(part.piece, buffer, part.piece.dtype, rank=self._collectives.rank)]
-            if flag & HAS_GRADIENT
-            else [None]
-            for part, buffer, flag in zip(self._unit.parts, self._payloads, flags, strict=True)
-        ]
-        self._codec.merge(rows, [part.tensor for part in self._unit.parts], mean=False)
-
-    def _store_sections(self) -> None:
-        ends = {dtype: 0 for dtype in self._sums}
-        ends[torch.float32] = self._counts.numel()
-        for dtype, section in self._sections():
-            total = self._sums[dtype].narrow(0, ends[dtype], section.numel())
-            ends[dtype] += section.numel()
-            if dtype == torch.float32:
-                torch.div(total, self._collectives.world_size, out=section)
-            else:
-                section.copy_(total)
-
-    def _sections(self) -> Iterator[tuple[torch.dtype, torch.Tensor]]:
-        for payload, part in zip(self._payloads, self._unit.parts, strict=True):
-            for section in typed_sections(self._codec.compressor, part.piece.shape, part.piece.dtype, payload):
-                yield section.dtype, section
+    def _sections(self) -> Iterator[torch.Tensor]:
+        for payload, part in zip(self._payloads, self._parts, strict=True):
+            yield from typed_sections(self._codec.compressor, part.piece.shape, part.piece.dtype, payload)

@@ -1,0 +1,112 @@
+"""What a SyncState is made of: a plan, process groups, compressors, states; all ranks make them together."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from compll.diagnostics import CompllError
+from compll.runtime.codec import Codec
+from compll.runtime.collectives import check_agreement
+from compll.runtime.compressor import Compressor
+from compll.runtime.executor import Settings
+from compll.runtime.following import DecidingLate, Following
+from compll.runtime.gradients import GradientSpec
+from compll.runtime.groups import open_collectives, open_nodes
+from compll.runtime.options import OPTION_NAMES, Schedule, SyncOptions
+from compll.runtime.plan import Plan, read_plan
+from compll.runtime.program import ANY_SHAPE
+from compll.runtime.scheduled import ScheduledCompressor
+from compll.runtime.states import States
+from compll.runtime.strategies import Context, check_strategies, default_strategy
+
+#: Options that may differ between ranks, or that are compared by what they lead to.
+NOT_COMPARED = ("process_group", "backend", "plan")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opening:
+    """`given` are the program's parameters as they were given, schedules among them."""
+
+    options: SyncOptions
+    compressor: Compressor
+    given: Mapping[str, Any]
+    specs: Sequence[GradientSpec]
+
+    def open(self, parent: dist.ProcessGroup, device: torch.device) -> Settings:
+        """For all ranks of `parent` to call. Raises CompllError where an argument does not fit, on all of them where
+        the ranks' arguments differ."""
+        compressor, schedule = self.compressor, Schedule(self.given)
+        if self.options.feedback != "auto":
+            compressor = compressor.with_feedback(self.options.feedback == "on")
+        plan = None if self.options.plan == "auto" else self._plan(compressor)
+        own = ScheduledCompressor(compressor, schedule)
+        passing = ScheduledCompressor(compressor.with_feedback(_keeps_unsent(compressor)), schedule)
+        collectives = open_collectives(parent, self.options.process_group)
+        check_agreement(
+            collectives, self._digest(own.first, plan), "compressor, parameters, options, plan and model"
+        )
+        codec = Codec(
+            own=own, passing=passing, states=States(rollback=self._rolls_back()), seed=self.options.seed,
+            rank=collectives.rank, world_size=collectives.world_size, threads=torch.get_num_threads(),
+        )  # fmt: skip
+        size = self._node_size(plan, collectives.world_size)
+        node, across = (None, None) if size is None else open_nodes(parent, size)
+        context = Context(codec=codec, collectives=collectives, node=node, across=across)
+        options: dict[str, Any] = {"alone": self.options.fusion == "none", "debug": self.options.debug}
+        following = (
+            DecidingLate(self.specs, context, device, **options)
+            if plan is None
+            else Following(plan, self.specs, context, device, **options)
+        )
+        groups = [group for group in (collectives, node, across) if group is not None]
+        return Settings(codec=codec, following=following, collectives=groups, start_step=self.options.start_step)
+
+    def _plan(self, compressor: Compressor) -> Plan:
+        compressible = {spec.name: spec.compressible for spec in self.specs}
+        if self.options.plan != "all":
+            plan = read_plan(Path(self.options.plan))
+        else:
+            default = default_strategy(compressor)
+            plan = Plan.uniform(compressible, default if self.options.strategy == "auto" else self.options.strategy)
+        plan.check_fits(compressible)
+        check_strategies(compressor, {route.strategy for route in plan.routes.values()})
+        return plan
+
+    def _node_size(self, plan: Plan | None, world_size: int) -> int | None:
+        """Ranks per node where nodes are needed; a plan that is decided later may need them where there are any."""
+        local = os.environ.get("LOCAL_WORLD_SIZE")
+        size = self.options.node_size or (int(local) if local else None)
+        if plan is None:
+            return size if size is not None and 1 < size < world_size and world_size % size == 0 else None
+        if all(route.strategy != "hierarchical" for route in plan.routes.values()):
+            return None
+        if size is None:
+            raise CompllError(
+                "strategy='hierarchical' needs node_size, the ranks per node, where torchrun does not say it"
+            )
+        return size
+
+    def _rolls_back(self) -> bool:
+        half = any(spec.compressible and spec.dtype == torch.float16 for spec in self.specs)
+        return half if self.options.rollback == "auto" else self.options.rollback == "on"
+
+    def _digest(self, first: Compressor, plan: Plan | None) -> bytes:
+        options = [(name, getattr(self.options, name)) for name in OPTION_NAMES if name not in NOT_COMPARED]
+        gradients = [tuple(getattr(spec, f.name) for f in fields(spec)) for spec in self.specs]
+        program = (first.name, first.source_hash, first.params, sorted(self.given.items()))
+        followed = "auto" if plan is None else plan.to_json()
+        return hashlib.sha256(repr((program, options, followed, gradients)).encode()).digest()
+
+
+def _keeps_unsent(compressor: Compressor) -> bool:
+    """Whether what is passed on for others gets a residual: where the program keeps what it does not send, in a
+    residual or in states of its own."""
+    return compressor.feedback or bool(compressor.sized(ANY_SHAPE).states)
