@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from compll.diagnostics import CompllError
@@ -48,9 +50,11 @@ def accumulator(out: torch.Tensor, *, add: bool) -> torch.Tensor:
     return torch.empty(out.shape, dtype=torch.float32, device=out.device)
 
 
-def store(total: torch.Tensor, out: torch.Tensor, *, divisor: int) -> None:
-    """Divide once, round once."""
-    if divisor > 1:
-        total.div_(divisor)
-    if total is not out:
-        round_into(total, out)
+def store(totals: Sequence[torch.Tensor], outs: Sequence[torch.Tensor], divisors: Sequence[int]) -> None:
+    """Divide each sum once, all of one divisor together, and round it once."""
+    for divisor in dict.fromkeys(divisors):
+        if divisor > 1:
+            torch._foreach_div_([t for t, d in zip(totals, divisors, strict=True) if d == divisor], divisor)
+    for total, out in zip(totals, outs, strict=True):
+        if total is not out:
+            round_into(total, out)

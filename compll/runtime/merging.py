@@ -25,11 +25,6 @@ class Sum:
     out: torch.Tensor
     divisor: int
 
-    def finish(self, *, add: bool) -> None:
-        if not self.items and not add:
-            self.total.zero_()
-        store(self.total, self.out, divisor=self.divisor)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merger:
@@ -51,7 +46,9 @@ class Merger:
         for s in sums:
             if s.items and not s.items[0].sized.has_payload:
                 self._copy(s.items, add=add)
-            s.finish(add=add)
+            if not s.items and not add:
+                s.total.zero_()
+        store([s.total for s in sums], [s.out for s in sums], [s.divisor for s in sums])
 
     def _copy(self, items: Sequence[Item], *, add: bool) -> None:
         """The results of a program without payload."""
