@@ -35,6 +35,7 @@ class Ranks:
     rank: int
     world: int
     group: Any
+    spare: Any  # of the same ranks, for a `process_group=` of one SyncState at a time: groups cost threads for good
 
     def ddp(self, module: nn.Module, **options: Any) -> DistributedDataParallel:
         return DistributedDataParallel(module, process_group=self.group, **options)
@@ -81,10 +82,10 @@ def _run_rank(rank: int, cases: Sequence[tuple[Case, int]], folder: Path) -> Non
     torch.set_num_threads(1)
     meet = f"file://{folder}/rendezvous"
     dist.init_process_group("gloo", init_method=meet, rank=rank, world_size=LARGEST, timeout=TIMEOUT)
-    groups = {world: _group(rank, world) for world in range(1, LARGEST + 1)}
+    groups = {world: (_group(rank, world), _group(rank, world)) for world in range(1, LARGEST + 1)}
     for case, world in cases:
         if rank < world:
-            _run_case(case, Ranks(rank, world, groups[world]), folder)
+            _run_case(case, Ranks(rank, world, *groups[world]), folder)
         dist.barrier()
     dist.destroy_process_group()
 

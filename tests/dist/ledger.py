@@ -161,9 +161,11 @@ def follow(
 ) -> None:
     small = dict(given_model().named_parameters())
     model = ranks.ddp(Given(**small, wide=torch.zeros(SHAPES["wide"])), bucket_cap_mb=0.005, **ddp)
-    ledger = Ledger(compll.attach(model, compressor, rollback="on", **way.options, **options), way, ranks)
+    sync = compll.attach(model, compressor, rollback="on", process_group=ranks.spare, **way.options, **options)
+    ledger = Ledger(sync, way, ranks)
     ledger.run(model, turns)
     ledger.check((compressor.name, way, ddp, options))
+    sync.close()
 
 
 # --- cases -----------------------------------------------------------------------------------------------------------
