@@ -12,7 +12,8 @@ from pathlib import Path
 import torch
 
 import compll
-from compll.cli.planning.compressors import load
+from compll.cli.planning.calibrate import task_sample
+from compll.cli.planning.compressors import load, profiled
 from compll.cli.planning.models import job_of
 from compll.cli.training.request import Request
 from compll.runtime.collectives import Collectives
@@ -64,6 +65,9 @@ def profile(wanted: Wanted, groups: Groups | None = None, doing: Callable[[int],
     for run, request in enumerate(wanted.requests):
         doing(run)
         compressors[request.label] = _compressor(wanted, request, groups)
+    if groups is not None and compressors:
+        candidate = profiled(*next(iter(compressors.items())))
+        shared += _agreed(groups, [task_sample(candidate, shared, wanted.workers)])
     return Profile(
         fingerprint=fingerprint(wanted, job), model=wanted.model, workers=wanted.workers, node_size=wanted.node_size,
         job=job, samples=tuple(shared), compressors=compressors,

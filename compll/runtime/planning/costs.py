@@ -18,7 +18,9 @@ class Compute:
     """Seconds by elements of the gradient, encoded or not: a decoder writes as many as it would from a dense payload.
 
     `decode` writes the first payload, `decode_add` adds one more; `copy` is one way between a bucket and a message in
-    the gradient's own dtype, `cast` the same through bf16.
+    the gradient's own dtype, `cast` the same through bf16. Those are of one gradient; `encode_each` and `decode_each`
+    are what another gradient costs in the same call, whatever its size. `task` is the runtime's own work for each
+    computation and each collective that it starts.
     """
 
     encode: Curve
@@ -26,10 +28,18 @@ class Compute:
     decode_add: Curve
     copy: Curve
     cast: Curve
+    encode_each: float = 0.0
+    decode_each: float = 0.0
+    task: float = 0.0
 
-    def merge(self, elements: float, payloads: float) -> float:
-        """Decoding and adding `payloads` of a gradient of `elements`."""
-        return self.decode(elements) + (payloads - 1) * self.decode_add(elements)
+    def encoding(self, elements: float, gradients: float = 1) -> float:
+        """Encoding `gradients` that have `elements` in all."""
+        return self.encode(elements) + max(0.0, gradients - 1) * self.encode_each
+
+    def merging(self, elements: float, gradients: float = 1, payloads: float = 1) -> float:
+        """Decoding and adding `payloads` of each of them."""
+        more = max(0.0, gradients - 1) * payloads * self.decode_each
+        return self.decode(elements) + (payloads - 1) * self.decode_add(elements) + more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from compll.runtime.plan import Route
 from compll.runtime.planning.costs import Costs
 from compll.runtime.planning.jobs import Gradient, Job, part_shapes
 from compll.runtime.planning.messages import bucket_messages, plain_message, pool_messages
-from compll.runtime.planning.rounds import Message, Work, work
+from compll.runtime.planning.rounds import Message, Work, bare_work, work
 from compll.runtime.planning.timeline import Arrival, Interval, Trace, run
 
 Routes = Mapping[str, Route]
@@ -50,7 +50,7 @@ class Predictor:
         """Of plain DDP, without compll: one all-reduce for each bucket; `strategy` is `dense` or `dense-bf16`."""
         messages = [plain_message(bucket, strategy) for bucket in self.job.buckets]
         ready = zip(self._ready, messages, strict=True)
-        return self._prediction(run([Arrival(ready=when, work=self.work(m)) for when, m in ready]))
+        return self._prediction(run([Arrival(ready=when, work=bare_work(m, self.costs)) for when, m in ready]))
 
     def step(self, routes: Routes) -> tuple[float, float]:
         """Of a plan: the step, and all work of both lanes, in seconds."""

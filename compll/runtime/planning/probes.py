@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import torch
 
@@ -30,6 +31,7 @@ FEW_BYTES = 1 << 10
 COLUMNS = 1024
 DEVIATION = 1e-3
 MORE_PAYLOADS = 4
+MANY = 9
 
 #: A collective's result on one rank is not measured beyond this.
 LARGEST_RESULT = 1 << 28
@@ -76,7 +78,8 @@ def shared_samples(
 def codec_samples(
     compressor: Compressor, sizes: Iterable[int], *, threads: int, repeats: int = REPEATS, device: str = "cpu"
 ) -> Iterator[Sample]:
-    """Encode with the declared feedback, decode, and decode-and-add of f32 gradients of `sizes` elements."""
+    """Encode with the declared feedback, decode, and decode-and-add of f32 gradients of `sizes` elements; and what more
+    gradients in one call cost."""
     for size in sizes:
         columns = min(size, COLUMNS)
         shape = (size // columns, columns)
@@ -100,6 +103,25 @@ def codec_samples(
         many = _shortest(lambda: decode(1 + MORE_PAYLOADS), repeats, device)
         yield Sample(operation="decode", size=elements, seconds=one)
         yield Sample(operation="decode_add", size=elements, seconds=max(0.0, many - one) / MORE_PAYLOADS)
+    yield from _single_samples(compressor, threads, repeats, device)
+
+
+def _single_samples(compressor: Compressor, threads: int, repeats: int, device: str) -> Iterator[Sample]:
+    """What another gradient in the same call costs: small ones, many against one."""
+    gradients = [torch.full((8, 8), DEVIATION, device=device) for _ in range(MANY)]
+    states = [compressor.init_state(gradient) for gradient in gradients]
+    payloads = [compressor.encode(gradient, state) for gradient, state in zip(gradients, states, strict=True)]
+
+    def encode(count: int) -> None:
+        outs = [payload.buffer.zero_() for payload in payloads[:count]]
+        compressor.encode_batch(gradients[:count], states[:count], [Key()] * count, outs, threads=threads)
+
+    def decode(count: int) -> None:
+        compressor.decode_batch([[p] for p in payloads[:count]], gradients[:count], mean=False, threads=threads)
+
+    for operation, work in (("encode_each", encode), ("decode_each", decode)):
+        one, many = (_shortest(partial(work, count), repeats, device) for count in (1, MANY))
+        yield Sample(operation=operation, size=1, seconds=max(0.0, many - one) / (MANY - 1))
 
 
 def copy_samples(sizes: Iterable[int], *, repeats: int = REPEATS, device: str = "cpu") -> Iterator[Sample]:

@@ -10,7 +10,8 @@ With N ranks, x elements and c payload bytes:
   merge, all-to-all of L copies of x/L inside the node, copy.
 - rounds: a first and a last word of all ranks, between them two all-reduces that share c, each after half of encode.
 
-A share is x/N even where the runtime gives a small gradient to one rank: with many of them the shares level out.
+A share is x/N even where the runtime gives a small gradient to one rank: with many of them the shares level out. All
+gradients of a message have a part in every share.
 """
 
 from __future__ import annotations
@@ -28,10 +29,11 @@ WORD_BYTES = 8
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """Seconds on the compute lane, then seconds on the wire."""
+    """Seconds on the compute lane, then seconds on the wire; of so many equal hops in a row."""
 
     compute: float
     wire: float
+    hops: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +54,10 @@ class Work:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """What travels together: elements, their bytes as they are, their bytes as payloads; dense ones in `count`
-    collectives of about equal size."""
+    """What travels together: `count` gradients, their elements, their bytes as they are, their bytes as payloads.
+
+    Dense ones travel in `count` collectives of about equal size.
+    """
 
     strategy: str
     elements: int
@@ -63,7 +67,17 @@ class Message:
 
 
 def work(message: Message, costs: Costs) -> Work:
-    """The rounds of a message. Every collective is priced at the size that it really has, as is every decoder."""
+    """The rounds of a message, and what the runtime itself does for every computation and collective.
+
+    Every collective is priced at the size that it really has, as is every decoder.
+    """
+    bare, task = bare_work(message, costs), costs.compute.task
+    rounds = tuple(Round(r.compute + 2 * r.hops * task, r.wire, r.hops) for r in bare.rounds)
+    return Work(rounds, bare.finish + task)
+
+
+def bare_work(message: Message, costs: Costs) -> Work:
+    """The rounds of a message without the runtime's own work."""
     return _WORKS[message.strategy](message, costs)
 
 
@@ -80,63 +94,63 @@ def _dense_bf16(m: Message, costs: Costs) -> Work:
 
 
 def _allgather(m: Message, costs: Costs) -> Work:
-    encode = costs.compute.encode(m.elements)
+    encode = costs.compute.encoding(m.elements, m.count)
     wire = costs.topology.everyone.all_gather(m.payload_bytes)
-    return Work((Round(encode, wire),), costs.compute.merge(m.elements, costs.topology.world_size))
+    return Work((Round(encode, wire),), costs.compute.merging(m.elements, m.count, costs.topology.world_size))
 
 
 def _allreduce(m: Message, costs: Costs) -> Work:
-    encode = costs.compute.encode(m.elements)
-    return Work((Round(encode, costs.topology.everyone.all_reduce(m.payload_bytes)),), costs.compute.decode(m.elements))
+    encode = costs.compute.encoding(m.elements, m.count)
+    wire = costs.topology.everyone.all_reduce(m.payload_bytes)
+    return Work((Round(encode, wire),), costs.compute.merging(m.elements, m.count))
 
 
 def _ps(m: Message, costs: Costs) -> Work:
-    ranks, compute, net = costs.topology.world_size, costs.compute, costs.topology.everyone
-    share = m.elements / ranks
-    aggregate = compute.merge(share, ranks) + compute.encode(share)
-    exchange = Round(compute.encode(m.elements), net.all_to_all(m.payload_bytes))
-    return Work((exchange, Round(aggregate, net.all_to_all(m.payload_bytes))), compute.decode(m.elements))
+    ranks, compute = costs.topology.world_size, costs.compute
+    wire = costs.topology.everyone.all_to_all(m.payload_bytes)
+    aggregate = compute.merging(m.elements / ranks, m.count, ranks) + compute.encoding(m.elements / ranks, m.count)
+    rounds = Round(compute.encoding(m.elements, m.count), wire), Round(aggregate, wire)
+    return Work(rounds, compute.merging(m.elements, m.count))
 
 
 def _ring(m: Message, costs: Costs) -> Work:
     ranks, compute = costs.topology.world_size, costs.compute
     share = m.elements / ranks
+    encode = compute.encoding(share, m.count)
     hop = costs.topology.everyone.shift(m.payload_bytes / ranks)
-    add = compute.decode_add(share) + compute.encode(share)
-    first = Round(compute.copy(m.elements) + compute.encode(share), hop)
-    adding = _grouped(Round(add, hop), ranks - 2)
-    total = (Round(add, hop),) if ranks > 1 else ()
-    forwarding = _grouped(Round(0.0, hop), ranks - 2)
-    return Work((first, *adding, *total, *forwarding), compute.decode(m.elements))
+    adding = Round(compute.decode_add(share) + max(0, m.count - 1) * compute.decode_each + encode, hop)
+    first = Round(compute.copy(m.elements) + encode, hop)
+    total = (adding,) if ranks > 1 else ()
+    rounds = first, *_grouped(adding, ranks - 2), *total, *_grouped(Round(0.0, hop), ranks - 2)
+    return Work(rounds, compute.merging(m.elements, m.count))
 
 
 def _grouped(hop: Round, count: int) -> tuple[Round, ...]:
     groups = min(count, MOST_ROUNDS)
     sizes = [count * (i + 1) // groups - count * i // groups for i in range(groups)]
-    return tuple(Round(hop.compute * size, hop.wire * size) for size in sizes)
+    return tuple(Round(hop.compute * size, hop.wire * size, size) for size in sizes)
 
 
 def _hierarchical(m: Message, costs: Costs) -> Work:
     topology, compute = costs.topology, costs.compute
     near = topology.node_size
     share, copy = m.elements / near, compute.copy(m.elements)
-    add = copy + compute.encode(share)
-    merge = compute.merge(share, topology.nodes)
+    inner = topology.inside.all_to_all(m.dense_bytes)
     return Work(
         (
-            Round(copy, topology.inside.all_to_all(m.dense_bytes)),
-            Round(add, topology.across.all_gather(m.payload_bytes / near)),
-            Round(merge, topology.inside.all_to_all(m.dense_bytes)),
+            Round(copy, inner),
+            Round(copy + compute.encoding(share, m.count), topology.across.all_gather(m.payload_bytes / near)),
+            Round(compute.merging(share, m.count, topology.nodes), inner),
         ),
         copy,
     )
 
 
 def _rounds(m: Message, costs: Costs) -> Work:
-    reduce, half = costs.topology.everyone.all_reduce, costs.compute.encode(m.elements) / 2
+    reduce, half = costs.topology.everyone.all_reduce, costs.compute.encoding(m.elements, m.count) / 2
     inner = Round(half, reduce(m.payload_bytes / 2))
     word = Round(0.0, reduce(WORD_BYTES))
-    return Work((word, inner, inner, word), costs.compute.decode(m.elements))
+    return Work((word, inner, inner, word), costs.compute.merging(m.elements, m.count))
 
 
 _WORKS: dict[str, Callable[[Message, Costs], Work]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -12,7 +13,13 @@ from compll.runtime.planning.links import COLLECTIVES, Linked, Measured, Network
 
 #: Sized by elements of the gradient; collectives are sized by the bytes that one rank hands in.
 COMPUTATIONS = ("encode", "decode", "decode_add", "copy", "cast")
-OPERATIONS = (*COMPUTATIONS, *COLLECTIVES)
+
+#: Seconds of one, whatever its size (given as 1).
+SINGLES = ("encode_each", "decode_each", "task")
+OPERATIONS = (*COMPUTATIONS, *SINGLES, *COLLECTIVES)
+
+#: The runtime's own work for a task where it was not measured: two threads, one queue, some Python.
+TASK_S = 1e-4
 
 #: Between all ranks, those of one node, one of every node.
 SCOPES = ("all", "node", "across")
@@ -38,7 +45,7 @@ class Sample:
 
 def compute_costs(samples: Iterable[Sample]) -> Compute:
     """What ranks compute. Without samples of `decode_add` another payload costs as much as the first; without those of
-    `cast` it costs as much as `copy`; what else was not measured costs nothing."""
+    `cast` it costs as much as `copy`, a task costs TASK_S; what else was not measured costs nothing."""
     taken = list(samples)
     curves = {name: curve for name in COMPUTATIONS if (curve := _curve(taken, name))}
     decode = curves.get("decode", Curve())
@@ -49,6 +56,9 @@ def compute_costs(samples: Iterable[Sample]) -> Compute:
         decode_add=curves.get("decode_add", decode),
         copy=copy,
         cast=curves.get("cast", copy),
+        encode_each=_single(taken, "encode_each", 0.0),
+        decode_each=_single(taken, "decode_each", 0.0),
+        task=_single(taken, "task", TASK_S),
     )
 
 
@@ -69,6 +79,11 @@ def _network(samples: Sequence[Sample], scope: str, ranks: int, instead: Network
     if curves or not isinstance(instead, Measured):
         return Measured(ranks=ranks, curves=curves)
     return Linked(ranks=ranks, link=fitted_link(instead.ranks, instead.curves))
+
+
+def _single(samples: Sequence[Sample], operation: str, otherwise: float) -> float:
+    times = [s.seconds for s in samples if s.operation == operation]
+    return statistics.median(times) if times else otherwise
 
 
 def _curve(samples: Sequence[Sample], operation: str, scope: str = "all") -> Curve | None:

@@ -54,7 +54,8 @@ class Twice:
 def test_codecs_are_measured_at_every_size(name: str) -> None:
     found = list(codec_samples(compll.load(name), [1000, 5000], threads=1, repeats=1))
     operations = ("encode", "decode", "decode_add")
-    assert [(s.operation, s.size) for s in found] == [(o, n) for n in (1000, 4096) for o in operations]
+    sized = [(o, n) for n in (1000, 4096) for o in operations]
+    assert [(s.operation, s.size) for s in found] == [*sized, ("encode_each", 1), ("decode_each", 1)]
     assert all(s.seconds >= 0 for s in found) and found[0].seconds > 0
 
 
@@ -66,7 +67,7 @@ def test_the_slowest_rank_counts() -> None:
 def test_what_was_probed_is_enough_to_decide() -> None:
     compressor = compll.load("onebit")
     found = probe(compressor, {"all": Twice(), "node": Twice()}, largest=1 << 14, threads=1, repeats=1)
-    assert {s.operation for s in found} == {*COMPUTATIONS, *COLLECTIVES}
+    assert {s.operation for s in found} == {*COMPUTATIONS, "encode_each", "decode_each", *COLLECTIVES}
     assert {s.scope for s in found if s.operation in COLLECTIVES} == {"all", "node"}
     spec = GradientSpec(name="w", index=0, shape=torch.Size((64, 64)), dtype=torch.bfloat16, compressible=True)
     gradient = planned(spec, bucket=0, ready_s=0.1)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from plan_models import COMPUTE, costs
 
 from compll.runtime.plan import COMPRESSED, DENSE
-from compll.runtime.planning.rounds import _WORKS, MOST_ROUNDS, Message, Work, work
+from compll.runtime.planning.rounds import _WORKS, MOST_ROUNDS, Message, Work, bare_work, work
 
 X, C = 1 << 20, 40_000
 
@@ -69,6 +71,21 @@ def test_rounds_share_the_payload_and_the_encoder() -> None:
 
 def test_every_strategy_of_a_plan_has_a_price() -> None:
     assert _WORKS.keys() == {*DENSE, *COMPRESSED}
+
+
+@pytest.mark.parametrize(("strategy", "tasks"), [("allgather", 3), ("ps", 5), ("ring", 2 * 2 * 19 + 1)])
+def test_the_runtime_works_for_every_computation_and_collective(strategy: str, tasks: int) -> None:
+    message = Message(strategy=strategy, elements=X, dense_bytes=4 * X, payload_bytes=C)
+    with_tasks = replace(costs(20), compute=replace(COMPUTE, task=1.0))
+    more = work(message, with_tasks).compute - bare_work(message, with_tasks).compute
+    assert more == pytest.approx(tasks)
+
+
+def test_more_gradients_in_a_message_cost_more() -> None:
+    compute = replace(COMPUTE, encode_each=1.0, decode_each=0.1)
+    message = Message(strategy="allgather", elements=X, dense_bytes=4 * X, payload_bytes=C, count=4)
+    more = work(message, replace(costs(3), compute=compute)).compute - work(message, costs(3)).compute
+    assert more == pytest.approx(3 * 1.0 + 3 * 3 * 0.1)
 
 
 @pytest.mark.parametrize("strategy", [*DENSE, *COMPRESSED])
