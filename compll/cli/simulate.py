@@ -136,4 +136,5 @@ def _sentence(end: tuple[str, int, str, float | None]) -> str:
 
 
 def _end_json(model: str, workers: int, label: str, bits: float | None) -> dict[str, object]:
-    return {"model": model, "workers": workers, "compressor": label, "bits_per_second": bits}
+    pays = "never" if bits is None else "always" if math.isinf(bits) else "below"
+    return {"model": model, "workers": workers, "compressor": label, "pays": pays, "bits_per_second": bits}
