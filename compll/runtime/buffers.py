@@ -51,7 +51,10 @@ def accumulator(out: torch.Tensor, *, add: bool) -> torch.Tensor:
 
 
 def store(totals: Sequence[torch.Tensor], outs: Sequence[torch.Tensor], divisors: Sequence[int]) -> None:
-    """Divide each sum once, all of one divisor together, and round it once."""
+    """Divide each sum once, all of one divisor together, and round it once.
+
+    On a GPU this divides, whereas `div_` would multiply by the reciprocal: other bits than on a CPU.
+    """
     for divisor in dict.fromkeys(divisors):
         if divisor > 1:
             torch._foreach_div_([t for t, d in zip(totals, divisors, strict=True) if d == divisor], divisor)
