@@ -6,21 +6,17 @@ only adds. Of several ranks the slowest counts.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 
 import torch
 
-from compll.runtime.collectives import Collectives, Handle
+from compll.runtime.collectives import Collectives
 from compll.runtime.compressor import Compressor
 from compll.runtime.key import Key
-from compll.runtime.planning.links import COLLECTIVES
+from compll.runtime.planning.group_probes import agreed, collective_samples
 from compll.runtime.planning.samples import Sample
-
-WARM_UP = 2
-REPEATS = 7
+from compll.runtime.planning.timing import REPEATS, WARM_UP, shortest
 
 #: What is measured first: elements, and by how much more each next time; bytes of the smallest message.
 SMALLEST = 1 << 12
@@ -32,11 +28,6 @@ COLUMNS = 1024
 DEVIATION = 1e-3
 MORE_PAYLOADS = 4
 MANY = 9
-
-#: A collective's result on one rank is not measured beyond this.
-LARGEST_RESULT = 1 << 28
-
-Timed = Callable[[], object]
 
 
 def sizes_up_to(largest: int) -> tuple[int, ...]:
@@ -98,9 +89,9 @@ def codec_samples(
             compressor.decode_batch([[payload] * count], [out], mean=False, threads=threads)
 
         turns = iter(range(repeats + WARM_UP + 1))
-        yield Sample(operation="encode", size=elements, seconds=_shortest(lambda: encode(next(turns)), repeats, device))
-        one = _shortest(lambda: decode(1), repeats, device)
-        many = _shortest(lambda: decode(1 + MORE_PAYLOADS), repeats, device)
+        yield Sample(operation="encode", size=elements, seconds=shortest(lambda: encode(next(turns)), repeats, device))
+        one = shortest(lambda: decode(1), repeats, device)
+        many = shortest(lambda: decode(1 + MORE_PAYLOADS), repeats, device)
         yield Sample(operation="decode", size=elements, seconds=one)
         yield Sample(operation="decode_add", size=elements, seconds=max(0.0, many - one) / MORE_PAYLOADS)
     yield from _single_samples(compressor, threads, repeats, device)
@@ -120,7 +111,7 @@ def _single_samples(compressor: Compressor, threads: int, repeats: int, device: 
         compressor.decode_batch([[p] for p in payloads[:count]], gradients[:count], mean=False, threads=threads)
 
     for operation, work in (("encode_each", encode), ("decode_each", decode)):
-        one, many = (_shortest(partial(work, count), repeats, device) for count in (1, MANY))
+        one, many = (shortest(partial(work, count), repeats, device) for count in (1, MANY))
         yield Sample(operation=operation, size=1, seconds=max(0.0, many - one) / (MANY - 1))
 
 
@@ -133,68 +124,4 @@ def copy_samples(sizes: Iterable[int], *, repeats: int = REPEATS, device: str = 
             def there_and_back(dtype: torch.dtype = dtype, gradient: torch.Tensor = gradient) -> None:
                 gradient.copy_(torch.cat([gradient]).mul_(1.0).to(dtype))
 
-            yield Sample(operation=operation, size=size, seconds=_shortest(there_and_back, repeats, device) / 2)
-
-
-def collective_samples(
-    collectives: Collectives, sizes: Iterable[int], *, repeats: int = REPEATS, scope: str = "all"
-) -> Iterator[Sample]:
-    """Every collective with `sizes` bytes handed in by each rank; all ranks call this together, with equal sizes."""
-    if collectives.world_size == 1:
-        return
-    for size in sizes:
-        for operation in COLLECTIVES:
-            if operation == "all_gather" and size * collectives.world_size > LARGEST_RESULT:
-                continue
-            begin = _collective(collectives, operation, size)
-            seconds = _shortest(lambda: begin().wait(), repeats, before=lambda: _meet(collectives))
-            yield Sample(operation=operation, size=size, seconds=seconds, scope=scope)
-
-
-def agreed(collectives: Collectives, samples: Sequence[Sample]) -> list[Sample]:
-    """The samples with the time of the slowest rank, equal on all ranks; all have the same ones in the same order."""
-    mine = torch.tensor([sample.seconds for sample in samples], dtype=torch.float64)
-    everyone = torch.empty(collectives.world_size * len(mine), dtype=torch.float64)
-    collectives.all_gather(everyone, mine, _nothing).wait()
-    slowest = everyone.view(collectives.world_size, -1).amax(0).tolist()
-    return [replace(sample, seconds=seconds) for sample, seconds in zip(samples, slowest, strict=True)]
-
-
-def _collective(collectives: Collectives, operation: str, size: int) -> Callable[[], Handle]:
-    ranks = collectives.world_size
-    source, result = torch.zeros(size, dtype=torch.uint8), torch.empty(size, dtype=torch.uint8)
-    match operation:
-        case "all_reduce":
-            floats = torch.zeros(max(1, size // 4))
-            return lambda: collectives.all_reduce([floats], _nothing)
-        case "all_gather":
-            gathered = torch.empty(size * ranks, dtype=torch.uint8)
-            return lambda: collectives.all_gather(gathered, source, _nothing)
-        case "all_to_all":
-            shares = [size * (i + 1) // ranks - size * i // ranks for i in range(ranks)]
-            mine = shares[collectives.rank]
-            received = torch.empty(mine * ranks, dtype=torch.uint8)
-            return lambda: collectives.all_to_all(received, [mine] * ranks, source, shares, _nothing)
-        case _:
-            return lambda: collectives.shift(result, source, _nothing)
-
-
-def _meet(collectives: Collectives) -> None:
-    collectives.all_reduce([torch.zeros(1)], _nothing).wait()
-
-
-def _nothing() -> None:
-    pass
-
-
-def _shortest(work: Timed, repeats: int, device: str = "cpu", before: Timed = _nothing) -> float:
-    times = []
-    for turn in range(-WARM_UP, repeats):
-        before()
-        start = time.perf_counter()
-        work()
-        if device != "cpu":
-            torch.cuda.synchronize()
-        if turn >= 0:
-            times.append(time.perf_counter() - start)
-    return min(times)
+            yield Sample(operation=operation, size=size, seconds=shortest(there_and_back, repeats, device) / 2)

@@ -1,0 +1,63 @@
+"""Times collectives, and lets ranks agree on what they have measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import torch
+
+from compll.runtime.collectives import Collectives, Handle
+from compll.runtime.planning.links import COLLECTIVES
+from compll.runtime.planning.samples import Sample
+from compll.runtime.planning.timing import REPEATS, nothing, shortest
+
+#: A collective's result on one rank is not measured beyond this, in bytes.
+LARGEST_RESULT = 1 << 28
+
+
+def collective_samples(
+    collectives: Collectives, sizes: Iterable[int], *, repeats: int = REPEATS, scope: str = "all"
+) -> Iterator[Sample]:
+    """Every collective with `sizes` bytes handed in by each rank; all ranks call this together, with equal sizes."""
+    if collectives.world_size == 1:
+        return
+    for size in sizes:
+        for operation in COLLECTIVES:
+            if operation == "all_gather" and size * collectives.world_size > LARGEST_RESULT:
+                continue
+            begin = _collective(collectives, operation, size)
+            seconds = shortest(lambda: begin().wait(), repeats, before=lambda: _meet(collectives))
+            yield Sample(operation=operation, size=size, seconds=seconds, scope=scope)
+
+
+def agreed(collectives: Collectives, samples: Sequence[Sample]) -> list[Sample]:
+    """The samples with the time of the slowest rank, equal on all ranks; all have the same ones in the same order."""
+    mine = torch.tensor([sample.seconds for sample in samples], dtype=torch.float64)
+    everyone = torch.empty(collectives.world_size * len(mine), dtype=torch.float64)
+    collectives.all_gather(everyone, mine, nothing).wait()
+    slowest = everyone.view(collectives.world_size, -1).amax(0).tolist()
+    return [replace(sample, seconds=seconds) for sample, seconds in zip(samples, slowest, strict=True)]
+
+
+def _collective(collectives: Collectives, operation: str, size: int) -> Callable[[], Handle]:
+    ranks = collectives.world_size
+    source, result = torch.zeros(size, dtype=torch.uint8), torch.empty(size, dtype=torch.uint8)
+    match operation:
+        case "all_reduce":
+            floats = torch.zeros(max(1, size // 4))
+            return lambda: collectives.all_reduce([floats], nothing)
+        case "all_gather":
+            gathered = torch.empty(size * ranks, dtype=torch.uint8)
+            return lambda: collectives.all_gather(gathered, source, nothing)
+        case "all_to_all":
+            shares = [size * (i + 1) // ranks - size * i // ranks for i in range(ranks)]
+            mine = shares[collectives.rank]
+            received = torch.empty(mine * ranks, dtype=torch.uint8)
+            return lambda: collectives.all_to_all(received, [mine] * ranks, source, shares, nothing)
+        case _:
+            return lambda: collectives.shift(result, source, nothing)
+
+
+def _meet(collectives: Collectives) -> None:
+    collectives.all_reduce([torch.zeros(1)], nothing).wait()
