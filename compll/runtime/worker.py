@@ -96,6 +96,8 @@ class _Thread:
                 raise CompllError("SyncState was closed in the middle of a step")
         except Exception as problem:  # whatever it is, DDP must hear of it
             self._fail(problem)
+        for collectives in self.settings.collectives:
+            collectives.close()  # a process group keeps threads of its own until then
 
     def _next_message(self, schedule: Schedule) -> Message:
         """What has come in goes before what is to do: it may be more urgent. Sleeps where there is neither."""
@@ -135,5 +137,3 @@ class _Thread:
         for job in waiting:
             if not job.future.done():
                 job.future.set_result(torch.empty(0))  # a sentinel: what DDP sees is raised from the failure
-        for collectives in self.settings.collectives:
-            collectives.close()

@@ -21,6 +21,7 @@ import torch.multiprocessing as mp
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+import compll
 from compll import SyncState
 
 TIMEOUT = timedelta(seconds=150)
@@ -124,6 +125,11 @@ class Given(nn.Module):
     def forward(self, wanted: dict[str, torch.Tensor]) -> torch.Tensor:
         products = [(self.get_parameter(name) * gradient).sum() for name, gradient in wanted.items()]
         return torch.stack(products).sum()
+
+
+def attach(ranks: Ranks, ddp: DistributedDataParallel, compressor: object, **options: Any) -> SyncState:
+    """compll.attach, on the spare group."""
+    return compll.attach(ddp, compressor, process_group=ranks.spare, **options)
 
 
 def draw(shape: Sequence[int], *salt: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:

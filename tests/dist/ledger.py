@@ -9,9 +9,10 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from harness import BACKEND, Given, Ranks, draw, given_model
+from harness import BACKEND
 from harness import COMPRESSED as ALWAYS_WHOLE
 from harness import SHAPES as SMALL
+from harness import Given, Ranks, draw, given_model
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from harness import BACKEND, COMPRESSED, SHAPES, Given, Ranks, backward, draw, given_model, wanted
+from harness import BACKEND, COMPRESSED, SHAPES, Given, Ranks, attach, backward, draw, given_model, wanted
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -51,7 +51,7 @@ def hook_equals_encode_and_decode_by_hand(ranks: Ranks) -> None:
     for name in ("topk", "adtopk", "dgc", "onebit", "terngrad", "linear"):
         c = compll.load(name, backend=BACKEND)
         ddp = ranks.ddp(given_model(), bucket_cap_mb=0.005)
-        compll.attach(ddp, c, seed=11)
+        attach(ranks, ddp, c, seed=11)
         likes = {n: torch.zeros(SHAPES[n]) for n in COMPRESSED}
         index = {n: i for i, n in enumerate(SHAPES)}
         states = {
@@ -78,7 +78,7 @@ def linear_payloads_go_through_all_reduce(ranks: Ranks) -> None:
         results = []
         for strategy in ("auto", "allgather"):
             ddp = ranks.ddp(given_model(), bucket_cap_mb=0.005)
-            sync = compll.attach(ddp, name, backend=BACKEND, strategy=strategy, **given)
+            sync = attach(ranks, ddp, name, backend=BACKEND, strategy=strategy, **given)
             for step in range(3):
                 got = backward(ddp, wanted(ranks.rank, step))
                 assert ranks.agree(list(got.values()))
@@ -91,7 +91,7 @@ def built_ins_train_with_identical_replicas(ranks: Ranks) -> None:
     for name in built_in_names():
         c = compll.load(name, backend=BACKEND)
         ddp = ranks.ddp(network(), bucket_cap_mb=0.01)
-        compll.attach(ddp, c)
+        attach(ranks, ddp, c)
         before = [p.detach().clone() for p in ddp.parameters()]
         after = train(ddp, ranks.rank, 2)
         assert ranks.agree(after), name
@@ -103,14 +103,14 @@ def identity_equals_plain_ddp(ranks: Ranks) -> None:
     for options in ({}, {"gradient_as_bucket_view": True}, {"static_graph": True}):
         plain = train(ranks.ddp(network(), bucket_cap_mb=0.02, **options), ranks.rank, 4)
         ddp = ranks.ddp(network(), bucket_cap_mb=0.02, **options)
-        compll.attach(ddp, identity(), backend=BACKEND)
+        attach(ranks, ddp, identity(), backend=BACKEND)
         assert all(torch.equal(a, b) for a, b in zip(plain, train(ddp, ranks.rank, 4))), options
 
 
 def warm_up_equals_plain_ddp(ranks: Ranks) -> None:
     plain = train(ranks.ddp(network(), bucket_cap_mb=0.02), ranks.rank, 3)
     ddp = ranks.ddp(network(), bucket_cap_mb=0.02)
-    sync = compll.attach(ddp, "topk", backend=BACKEND, start_step=3)
+    sync = attach(ranks, ddp, "topk", backend=BACKEND, start_step=3)
     assert all(torch.equal(a, b) for a, b in zip(plain, train(ddp, ranks.rank, 3)))
     assert sync.stats().bytes_per_step == sync.stats().dense_bytes_per_step
     assert not any(state["residual"].any() for state in sync.state_dict()["states"].values())
@@ -120,7 +120,7 @@ def warm_up_equals_plain_ddp(ranks: Ranks) -> None:
 
 def what_is_sent_and_kept_is_what_was_given(ranks: Ranks) -> None:
     ddp = ranks.ddp(given_model())
-    sync = compll.attach(ddp, "topk", ratio=0.05, backend=BACKEND)
+    sync = attach(ranks, ddp, "topk", ratio=0.05, backend=BACKEND)
     sent, given = torch.zeros(SHAPES["first"]), torch.zeros(SHAPES["first"])
     for step in range(6):
         sent += backward(ddp, wanted(ranks.rank, step))["first"]
@@ -133,7 +133,7 @@ def f16_means_do_not_overflow(ranks: Ranks) -> None:
     for name in (identity(), "randomk"):
         model = Given(large=torch.zeros(40, 40, dtype=torch.float16), small=torch.zeros(7, dtype=torch.float16))
         ddp = ranks.ddp(model)
-        compll.attach(ddp, name, backend=BACKEND, **({"ratio": 1.0} if name == "randomk" else {}))
+        attach(ranks, ddp, name, backend=BACKEND, **({"ratio": 1.0} if name == "randomk" else {}))
         half = {"large": torch.full((40, 40), 60000.0).half(), "small": torch.full((7,), 60000.0).half()}
         got = backward(ddp, half)
         assert got["large"].dtype == torch.float16
@@ -142,14 +142,14 @@ def f16_means_do_not_overflow(ranks: Ranks) -> None:
 
 def parameters_may_be_scheduled(ranks: Ranks) -> None:
     ddp = ranks.ddp(given_model())
-    compll.attach(ddp, "topk", ratio={0: 1.0, 2: 0.01}, feedback="off", backend=BACKEND)
+    attach(ranks, ddp, "topk", ratio={0: 1.0, 2: 0.01}, feedback="off", backend=BACKEND)
     nonzero = [int(backward(ddp, wanted(0, step))["first"].ne(0).sum()) for step in range(4)]
     assert nonzero == [1200, 1200, 12, 12]
 
 
 def stats_add_up(ranks: Ranks) -> None:
     ddp = ranks.ddp(given_model())
-    sync = compll.attach(ddp, "adtopk", backend=BACKEND)
+    sync = attach(ranks, ddp, "adtopk", backend=BACKEND)
     backward(ddp, wanted(ranks.rank, 0))
     stats = sync.stats()
     payloads = [sync.compressor.payload_bytes(SHAPES[n]) for n in COMPRESSED]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
-from harness import BACKEND, COMPRESSED, SHAPES, Given, Ranks, backward, draw, given_model, wanted
+from harness import BACKEND, COMPRESSED, SHAPES, Given, Ranks, attach, backward, draw, given_model, wanted
 from replicas import identity, network, train
 
 import compll
@@ -56,7 +56,7 @@ def built_ins_go_every_way(ranks: Ranks) -> None:
             continue
         for options in strategies(ranks.world).values():
             ddp = ranks.ddp(network(), bucket_cap_mb=0.01)
-            compll.attach(ddp, c, **options)
+            attach(ranks, ddp, c, **options)
             after = train(ddp, ranks.rank, 3)
             assert ranks.agree(after), (name, options)
             assert all(torch.isfinite(p).all() for p in after), (name, options)
@@ -67,7 +67,7 @@ def identity_is_the_mean(ranks: Ranks) -> None:
     plain = train(ranks.ddp(network(), bucket_cap_mb=0.02), ranks.rank, 4)
     for options in strategies(ranks.world).values():
         ddp = ranks.ddp(network(), bucket_cap_mb=0.02)
-        compll.attach(ddp, identity(), backend=BACKEND, **options)
+        attach(ranks, ddp, identity(), backend=BACKEND, **options)
         for mine, theirs in zip(train(ddp, ranks.rank, 4), plain, strict=True):
             if ranks.world <= 2:
                 assert torch.equal(mine, theirs), options
@@ -79,7 +79,7 @@ def pieces_are_owned_by_all(ranks: Ranks) -> None:
     for name in ("topk", "adtopk", "onebit", "dgc", "qsgd", "terngrad"):
         for options in strategies(ranks.world).values():
             ddp = ranks.ddp(large_model(), bucket_cap_mb=0.02)
-            sync = compll.attach(ddp, name, backend=BACKEND, **options)
+            sync = attach(ranks, ddp, name, backend=BACKEND, **options)
             for step in range(3):
                 got = backward(ddp, large_gradients(ranks.rank, step))
                 assert ranks.agree(list(got.values())), (name, options)
@@ -98,7 +98,7 @@ def a_plan_is_obeyed(ranks: Ranks) -> None:
     path = Path(tempfile.mkdtemp()) / "plan.json"
     path.write_text(json.dumps({"version": 1, "gradients": routes}))
     ddp = ranks.ddp(given_model(), bucket_cap_mb=0.005)
-    sync = compll.attach(ddp, "topk", backend=BACKEND, plan=str(path))
+    sync = attach(ranks, ddp, "topk", backend=BACKEND, plan=str(path))
     got = backward(ddp, wanted(ranks.rank, 0))
     assert ranks.agree(list(got.values()))
     torch.testing.assert_close(got["conv"], ranks.mean(wanted(ranks.rank, 0)["conv"]), rtol=2e-2, atol=2e-2)
@@ -108,7 +108,7 @@ def a_plan_is_obeyed(ranks: Ranks) -> None:
     routes["first"] = {"strategy": "dense", "parts": 1}
     path.write_text(json.dumps({"version": 1, "gradients": routes}))
     ddp = ranks.ddp(given_model(), bucket_cap_mb=0.005)
-    sync = compll.attach(ddp, "topk", backend=BACKEND, plan=str(path))
+    sync = attach(ranks, ddp, "topk", backend=BACKEND, plan=str(path))
     backward(ddp, wanted(ranks.rank, 0))
     assert sync.stats().bytes_per_step > before + 3000
     del routes["last"]
@@ -127,7 +127,7 @@ def partitions_travel_on_their_own(ranks: Ranks) -> None:
             path = Path(tempfile.mkdtemp()) / "plan.json"
             path.write_text(json.dumps({"version": 1, "gradients": {**routes, **plan}}))
             ddp = ranks.ddp(large_model())
-            compll.attach(ddp, identity() if name == "identity" else name, backend=BACKEND, plan=str(path))
+            attach(ranks, ddp, identity() if name == "identity" else name, backend=BACKEND, plan=str(path))
             results.append([backward(ddp, large_gradients(ranks.rank, step)) for step in range(3)])
         for whole, cut in zip(*results, strict=True):
             assert all(torch.equal(whole[n], cut[n]) for n in whole), name
@@ -138,7 +138,7 @@ def dgc_does_not_amplify(ranks: Ranks) -> None:
     totals = {}
     for name, options in strategies(ranks.world).items():
         ddp = ranks.ddp(given_model())
-        compll.attach(ddp, "dgc", ratio=0.05, backend=BACKEND, **options)
+        attach(ranks, ddp, "dgc", ratio=0.05, backend=BACKEND, **options)
         applied = torch.zeros(SHAPES["first"])
         for _ in range(60):
             applied += backward(ddp, wanted(ranks.rank, 0))["first"]
@@ -149,7 +149,7 @@ def dgc_does_not_amplify(ranks: Ranks) -> None:
 
 def powersgd_reduces_on_the_way(ranks: Ranks) -> None:
     ddp = ranks.ddp(given_model(), find_unused_parameters=True)
-    sync = compll.attach(ddp, "powersgd", backend=BACKEND)
+    sync = attach(ranks, ddp, "powersgd", backend=BACKEND)
     sent, given = torch.zeros(SHAPES["first"]), torch.zeros(SHAPES["first"])
     for step in range(5):
         mine = wanted(ranks.rank, step)
@@ -169,11 +169,11 @@ def debug_compares_what_ranks_exchange(ranks: Ranks) -> None:
         results = []
         for debug in (False, True):
             ddp = ranks.ddp(given_model(), bucket_cap_mb=0.005)
-            compll.attach(ddp, "topk", backend=BACKEND, debug=debug, **options)
+            attach(ranks, ddp, "topk", backend=BACKEND, debug=debug, **options)
             results.append([backward(ddp, wanted(ranks.rank, step)) for step in range(2)])
         assert all(torch.equal(a[n], b[n]) for a, b in zip(*results, strict=True) for n in (*COMPRESSED, "bias"))
     ddp = ranks.ddp(given_model())
-    sync = compll.attach(ddp, "topk", backend=BACKEND, debug=True, ratio=0.5)
+    sync = attach(ranks, ddp, "topk", backend=BACKEND, debug=True, ratio=0.5)
     if ranks.rank == 1:
         sync._codec.own = ScheduledCompressor(sync.compressor.with_params(ratio=0.1), Schedule({}))
     with pytest.raises(RuntimeError, match=r"about to exchange different things: rank 0 .*; rank 1 .*`first`"):
@@ -188,7 +188,7 @@ def a_plan_is_made_on_the_way(ranks: Ranks) -> None:
             if decided is not None:
                 patch.setattr(following, "decide", lambda *_, **__: decided if ranks.rank == 0 else None)
             ddp = ranks.ddp(given_model(), bucket_cap_mb=0.005)
-            sync = compll.attach(ddp, "topk", backend=BACKEND, plan="auto", ratio=0.1)
+            sync = attach(ranks, ddp, "topk", backend=BACKEND, plan="auto", ratio=0.1)
             for step in range(8):
                 got = backward(ddp, wanted(ranks.rank, step))
                 assert ranks.agree(list(got.values())), step
@@ -201,7 +201,7 @@ def a_plan_is_made_on_the_way(ranks: Ranks) -> None:
                 assert sync.plan == wish and {g.name for g in sync.stats().gradients if g.compressed} == {*COMPRESSED}
             saved = sync.state_dict()
             ddp = ranks.ddp(given_model(), bucket_cap_mb=0.005)
-            resumed = compll.attach(ddp, "topk", backend=BACKEND, plan="auto", ratio=0.1)
+            resumed = attach(ranks, ddp, "topk", backend=BACKEND, plan="auto", ratio=0.1)
             resumed.load_state_dict(saved)
             assert resumed.plan == sync.plan and resumed.step == 8
             assert resumed.state_dict()["states"].keys() == saved["states"].keys()
