@@ -27,7 +27,7 @@ def check(
         Optional[list[str]],
         typer.Option(
             metavar="|".join(SANITIZERS),
-            help="Run the CUDA kernels on the CPU under a sanitizer as well, in three orders of threads; repeat for more.",
+            help="Run the CUDA kernels on the CPU under a sanitizer too, in three orders of threads; repeat for more.",
         ),
     ] = None,
     json: Json = None,
