@@ -639,7 +639,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) merge(
             total[next] = compll::merge_adds(tile) && i < extent ? s.out[i] : 0.0f;
         }
         for (unsigned payload = 0; payload < compll::merge_payloads(tile); ++payload) {
-            const DecodeSegment s = records[tile.segment + payload];
+            [[maybe_unused]] const DecodeSegment s = records[tile.segment + payload];
             const bool first = payload == 0 && !compll::merge_adds(tile);
             constexpr uint32_t c = 1u;
             const float high = reinterpret_cast<float*>((s.payload + int64_t(0)))[0];

@@ -734,7 +734,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) merge(
             total[next] = compll::merge_adds(tile) && i < extent ? s.out[i] : 0.0f;
         }
         for (unsigned payload = 0; payload < compll::merge_payloads(tile); ++payload) {
-            const DecodeSegment s = records[tile.segment + payload];
+            [[maybe_unused]] const DecodeSegment s = records[tile.segment + payload];
             const bool first = payload == 0 && !compll::merge_adds(tile);
             constexpr float c = 1.0f;
             const float scale = reinterpret_cast<float*>((s.payload + int64_t(0)))[0];
