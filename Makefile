@@ -4,7 +4,7 @@ VENV := .venv
 STAMP := $(VENV)/.installed
 CHECKED := compll tests benchmarks algorithms
 
-.PHONY: setup demo test lint generate gpu netlab clean
+.PHONY: setup demo test matrix lint generate gpu netlab clean
 
 setup: $(STAMP)
 
@@ -18,6 +18,10 @@ demo: setup
 
 test: setup
 	@$(VENV)/bin/python -m pytest
+
+# every strategy with every program at 2, 3 and 4 ranks, for as many steps as training needs to drift apart
+matrix: setup
+	COMPLL_MATRIX_STEPS=50 $(VENV)/bin/python -m pytest tests/dist/test_sync.py -k "built_ins_go_every_way or identity_is_the_mean"
 
 lint: setup
 	$(VENV)/bin/flake8 $(CHECKED)

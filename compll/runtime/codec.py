@@ -147,15 +147,17 @@ class Codec:
     def deliver(self, parts: Sequence[Part], flags: Sequence[int], means: Callable[[], None]) -> None:
         """End a unit: `means` writes the means into the parts; `flags` are those of all ranks together, for each part.
 
-        A gradient that is not finite on some rank becomes NaN on all. Raises CompllError when a rank failed.
+        A gradient that is not finite on some rank becomes NaN on all, with all its parts that are here. Raises
+        CompllError when a rank failed.
         """
         if not all(flag & SOUND for flag in flags):
             raise CompllError("another rank could not encode its part; the message there says why")
         means()
-        for part, flag in zip(parts, flags, strict=True):
-            if not flag & FINITE:
+        broken = {part.piece.spec.name for part, flag in zip(parts, flags, strict=True) if not flag & FINITE}
+        self.finite &= not broken
+        for part in parts:
+            if part.piece.spec.name in broken:
                 part.tensor.fill_(float("nan"))
-                self.finite = False
 
 
 def is_whole(flag: int) -> bool:

@@ -9,7 +9,7 @@ from compll.runtime.codec import Part, is_zero
 from compll.runtime.gradients import GradientSpec, Slice
 from compll.runtime.pieces import Piece
 from compll.runtime.plan import Plan
-from compll.runtime.strategies import POOLS, STRATEGIES, Context, StateSpec, Strategy, Unit
+from compll.runtime.strategies import STRATEGIES, Context, StateSpec, Strategy, Unit
 from compll.runtime.strategies.agreement import compared
 from compll.runtime.tasks import Graph
 
@@ -65,10 +65,10 @@ class Routing:
         """The units of what is not compressible, one for each dense strategy that the plan gives them."""
         units: dict[str, list[Part]] = {}
         for given in (s for s in slices if not s.spec.compressible):
-            strategy = POOLS[self._plan.routes[given.spec.name].strategy]
+            strategy = self._plan.routes[given.spec.name].strategy
             units.setdefault(strategy, []).append(Part(_whole(given.spec), given.tensor, True))
         for strategy, parts in sorted(units.items()):
-            yield self._travel(strategy, strategy, parts)
+            yield self._travel(strategy, ("pool", strategy), parts)
 
     def _parts(self, given: Slice, *, compressing: bool) -> Iterator[tuple[tuple[str, str, int], Part]]:
         route = self._plan.routes[given.spec.name]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from pathlib import Path
 
@@ -26,6 +27,9 @@ STRATEGIES = {
     "ring": {},
     "hierarchical": {"node_size": 2},
 }
+
+#: `make matrix` trains longer.
+STEPS = int(os.environ.get("COMPLL_MATRIX_STEPS", "3"))
 
 
 def strategies(world: int) -> dict[str, dict[str, object]]:
@@ -57,7 +61,7 @@ def built_ins_go_every_way(ranks: Ranks) -> None:
         for options in strategies(ranks.world).values():
             ddp = ranks.ddp(network(), bucket_cap_mb=0.01)
             attach(ranks, ddp, c, **options)
-            after = train(ddp, ranks.rank, 3)
+            after = train(ddp, ranks.rank, STEPS)
             assert ranks.agree(after), (name, options)
             assert all(torch.isfinite(p).all() for p in after), (name, options)
 

@@ -29,5 +29,8 @@ def planned(spec: GradientSpec, *, bucket: int, ready_s: float) -> Gradient:
 
 
 def payload_size(compressor: Compressor) -> PayloadBytes:
-    """The size of the compressor's payloads, by shape and name of the dtype."""
+    """What a rank hands to collectives for a gradient, by shape and name of the dtype: the size of its payload, or
+    where the program reduces on the way and has none, of all that is reduced."""
+    if compressor.replicated:
+        return lambda shape, dtype: 4 * sum(compressor.round_sizes(torch.empty(shape, dtype=getattr(torch, dtype))))
     return lambda shape, dtype: compressor.payload_bytes(shape, getattr(torch, dtype))

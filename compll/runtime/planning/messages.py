@@ -1,13 +1,13 @@
 """Which gradients travel together under a plan, as the runtime has it, and in plain DDP. Pure.
 
 The gradients of a bucket that can be compressed make one message for each strategy, and one for each partition of those
-that the plan has in parts; dense ones in it are reduced one by one. The others wait for the end of the step, for one
-pool of each dense strategy.
+that the plan has in parts. The others wait for the end of the step, for one pool of each dense strategy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
 
 from compll.runtime.plan import DENSE, Route
 from compll.runtime.planning.jobs import Gradient
@@ -19,18 +19,16 @@ Payload = Callable[[Gradient, int], int]
 
 def bucket_messages(gradients: Iterable[Gradient], routes: Sequence[Route], payload: Payload) -> list[Message]:
     """The messages of one bucket's compressible gradients, in the order of the runtime."""
-    messages: list[Message] = []
-    places: dict[str, int] = {}
+    together: dict[str, list[Gradient]] = {}
+    messages: list[Message | str] = []  # a strategy's name keeps the place of what travels together by it
     for gradient, route in zip(gradients, routes, strict=True):
-        shares = [_share(gradient, route, payload)] * route.parts
         if route.parts > 1:
-            messages += shares
-        elif route.strategy in places:
-            messages[places[route.strategy]] = _joined(messages[places[route.strategy]], shares[0])
+            messages += [_share(gradient, route, payload)] * route.parts
         else:
-            places[route.strategy] = len(messages)
-            messages += shares
-    return messages
+            if route.strategy not in together:
+                messages.append(route.strategy)
+            together.setdefault(route.strategy, []).append(gradient)
+    return [_together(m, together[m], payload) if isinstance(m, str) else m for m in messages]
 
 
 def pool_messages(gradients: Sequence[Gradient], routes: Mapping[str, Route]) -> list[Message]:
@@ -53,14 +51,20 @@ def _dense(strategy: str, gradients: Sequence[Gradient]) -> Message:
     )
 
 
+def _together(strategy: str, gradients: Sequence[Gradient], payload: Payload) -> Message:
+    if strategy in DENSE:
+        return _dense(strategy, gradients)
+    return reduce(_joined, (_share(gradient, Route(strategy=strategy), payload) for gradient in gradients))
+
+
 def _share(gradient: Gradient, route: Route, payload: Payload) -> Message:
-    """One of the gradient's equal partitions."""
+    """One of the gradient's equal partitions, compressed."""
     parts = route.parts
     return Message(
         strategy=route.strategy,
         elements=gradient.numel // parts,
         dense_bytes=gradient.nbytes // parts,
-        payload_bytes=payload(gradient, parts) // parts if route.compressed else 0,
+        payload_bytes=payload(gradient, parts) // parts,
     )
 
 

@@ -1,7 +1,7 @@
 """What one message does, strategy by strategy: computations and collectives in turns. Pure.
 
 With N ranks, x elements and c payload bytes:
-- dense, dense-bf16: copy, all-reduce, copy back; several of each where the gradients are reduced one by one.
+- dense, dense-bf16: copy, all-reduce, copy back; one of each for each dtype.
 - allgather: encode, all-gather of c, merge of N payloads. allreduce: encode, all-reduce of c, decode.
 - ps: every rank merges a share of all: encode, all-to-all of c, merge N payloads of x/N and encode the sum, all-to-all
   of N copies of c/N, decode x.

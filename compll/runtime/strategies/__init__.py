@@ -9,6 +9,7 @@ import torch
 
 from compll.diagnostics import UnsupportedError
 from compll.runtime.compressor import Compressor
+from compll.runtime.plan import DENSE
 from compll.runtime.sections import why_not_added
 from compll.runtime.strategies.allgather import AllGather
 from compll.runtime.strategies.allreduce import AllReduce
@@ -19,7 +20,7 @@ from compll.runtime.strategies.ps import ParameterServer
 from compll.runtime.strategies.ring import Ring
 from compll.runtime.strategies.rounds import InRounds
 
-__all__ = ["POOLS", "STRATEGIES", "Context", "StateSpec", "Strategy", "Unit", "check_strategies", "default_strategy"]
+__all__ = ["STRATEGIES", "Context", "StateSpec", "Strategy", "Unit", "check_strategies", "default_strategy"]
 
 STRATEGIES: Mapping[str, Callable[[Context], Strategy]] = {
     "allgather": AllGather,
@@ -30,12 +31,7 @@ STRATEGIES: Mapping[str, Callable[[Context], Strategy]] = {
     "dense": Dense,
     "dense-bf16": partial(Dense, dtype=torch.bfloat16),
     "rounds": InRounds,
-    "pool": partial(Dense, pooled=True),
-    "pool-bf16": partial(Dense, pooled=True, dtype=torch.bfloat16),
 }
-
-#: Which of them takes what is not compressible, by the plan's strategy.
-POOLS = {"dense": "pool", "dense-bf16": "pool-bf16"}
 
 
 def default_strategy(compressor: Compressor) -> str:
@@ -47,7 +43,7 @@ def default_strategy(compressor: Compressor) -> str:
 
 def check_strategies(compressor: Compressor, used: Iterable[str]) -> None:
     """Raise UnsupportedError for a strategy that does not work with this program."""
-    for strategy in set(used) - POOLS.keys():
+    for strategy in set(used) - set(DENSE):
         if compressor.reduces_inside and strategy != "rounds":
             raise UnsupportedError(
                 f"`{compressor.name}` reduces over the ranks inside encode, which strategy={strategy!r} cannot do; "

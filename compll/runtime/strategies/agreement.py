@@ -9,7 +9,7 @@ import torch
 
 from compll.diagnostics import CompllError
 from compll.runtime.collectives import Handle
-from compll.runtime.strategies import POOLS
+from compll.runtime.plan import DENSE
 from compll.runtime.strategies.base import Context, Unit
 from compll.runtime.tasks import Graph, chain, transfer
 
@@ -34,7 +34,7 @@ def compared(context: Context, unit: Unit, strategy: str, graph: Graph) -> Graph
 def _describe(context: Context, unit: Unit, strategy: str) -> str:
     parts = [f"`{part.piece.name}` {tuple(part.piece.shape)} {part.piece.dtype}" for part in unit.parts]
     sizes = [part.tensor.nbytes for part in unit.parts]
-    if strategy not in (*POOLS, *POOLS.values()):
+    if strategy not in DENSE:
         sizes = list(unit.payload_sizes(context.codec.compressor))
     return f"{strategy}, {sum(sizes)} bytes of {len(parts)} gradients: {', '.join(parts)}"
 

@@ -63,8 +63,8 @@ class Context:
         return self.memory(unit, name, nbytes).zero_()
 
     def floats(self, unit: Unit, name: str, piece: Piece) -> torch.Tensor:
-        """An f32 tensor of a piece's shape, kept likewise."""
-        kept = self.arena.get((unit.name, name, piece.name), piece.numel, torch.float32, unit.parts[0].tensor.device)
+        """An f32 tensor of a piece's shape, kept likewise; by the piece, which is in one unit of a step only."""
+        kept = self.arena.get((name, piece.name), piece.numel, torch.float32, unit.parts[0].tensor.device)
         return kept.view(piece.shape)
 
 

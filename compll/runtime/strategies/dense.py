@@ -15,15 +15,13 @@ from compll.runtime.tasks import Graph, Kind, chain, compute, transfer
 
 
 class Dense:
-    """Means of gradients, one all-reduce for each group of equal dtype; the bits depend on the groups only.
+    """Means of gradients: one all-reduce for those of a dtype, laid out in `named_parameters()` order.
 
     `dtype` is what travels (None: the gradient's own); f32 gradients that travel as bf16 are rounded before the sum.
-    A unit of one part for each gradient has a group for each of them; `pooled`, one for each dtype, in
-    `named_parameters()` order: a layout that does not know buckets.
     """
 
-    def __init__(self, context: Context, *, dtype: torch.dtype | None = None, pooled: bool = False) -> None:
-        self._context, self._dtype, self._pooled = context, dtype, pooled
+    def __init__(self, context: Context, *, dtype: torch.dtype | None = None) -> None:
+        self._context, self._dtype = context, dtype
 
     def pieces(self, spec: GradientSpec, parts: int) -> Sequence[Piece]:
         return [Piece(spec=spec, start=0, shape=spec.shape)]
@@ -32,8 +30,7 @@ class Dense:
         return ()
 
     def open(self, unit: Unit) -> Graph:
-        groups = _by_dtype(unit.parts) if self._pooled else [[part] for part in unit.parts]
-        exchange = _Exchange(self._context, groups, self._dtype)
+        exchange = _Exchange(self._context, _by_dtype(unit.parts), self._dtype)
         return chain(transfer(exchange.reduce), compute(Kind.DECODE, exchange.store))
 
 

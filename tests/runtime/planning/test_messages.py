@@ -24,7 +24,7 @@ def test_one_message_for_each_strategy_and_each_part() -> None:
     gradients = [gradient(str(i)) for i in range(5)]
     found = bucket_messages(gradients, [Route(strategy=s, parts=2 if s == "allgather" else 1) for s in routes], payload)
     assert [(m.strategy, m.elements, m.count) for m in found] == [
-        ("dense", 16000, 2), ("ps", 16000, 2), ("allgather", 4000, 1), ("allgather", 4000, 1)
+        ("dense", 16000, 1), ("ps", 16000, 2), ("allgather", 4000, 1), ("allgather", 4000, 1)
     ]  # fmt: skip
     assert [m.payload_bytes for m in found] == [0, 2 * 640, 320, 320]
 
