@@ -17,8 +17,6 @@ from compll.runtime.program import Program
 
 ALGORITHMS = sorted(Path(__file__).parents[2].glob("algorithms/*.cll"))
 HEADERS = sorted(p.name for p in (INCLUDE / "compll").iterdir() if p.suffix in (".h", ".cuh"))
-#: Programs for which all architectures are tried: selections, quantisers, loops, and those with most registers.
-BUNDLE = ("gaussiank", "natural", "qsgd", "topk")
 MOST_REGISTERS = 96  # two blocks of 256 threads on any architecture, and some to spare
 
 
@@ -48,15 +46,9 @@ def test_a_header_stands_alone(header: str, options: tuple[str, ...]) -> None:
     assert compile_cuda(f"#include <compll/{header}>\n", 80, options).warnings == ()
 
 
-@pytest.mark.parametrize("arch", [75, 90])
+@pytest.mark.parametrize("arch", [75, 80, 90, 100, 120])
 @pytest.mark.parametrize("path", ALGORITHMS, ids=lambda p: p.stem)
 def test_shipped_programs(path: Path, arch: int) -> None:
-    assert_clean(text_of(shipped(path)), arch)
-
-
-@pytest.mark.parametrize("arch", [80, 100, 120])
-@pytest.mark.parametrize("path", [p for p in ALGORITHMS if p.stem in BUNDLE], ids=lambda p: p.stem)
-def test_other_architectures(path: Path, arch: int) -> None:
     assert_clean(text_of(shipped(path)), arch)
 
 
