@@ -165,9 +165,10 @@ def is_whole(flag: int) -> bool:
     return bool(flag & HAS_GRADIENT and flag & SOUND)
 
 
-def flags_of_all(by_rank: Sequence[Sequence[int]]) -> list[int]:
-    """For each part, the flags of all ranks together. Raises CompllError naming the ranks that failed."""
-    failed = [f"rank {rank}" for rank, flags in enumerate(by_rank) if not all(flag & SOUND for flag in flags)]
+def flags_of_all(by_rank: Sequence[Sequence[int]], whose: str = "rank") -> list[int]:
+    """For each part, the flags of all ranks together. Raises CompllError naming the ranks that failed, or whatever the
+    messages are of."""
+    failed = [f"{whose} {rank}" for rank, flags in enumerate(by_rank) if not all(flag & SOUND for flag in flags)]
     if failed:
         raise CompllError(f"{', '.join(failed)} could not encode its part; the message there says why")
     return [joined(flags) for flags in zip(*by_rank, strict=True)]

@@ -162,6 +162,7 @@ class Executor:
             self.doing, problem = self._progress.failure
             raise problem
         codec = self._settings.codec
+        self._progress.clock.step = codec.step
         codec.end_step()
         self.totals.add(self._progress.clock)
         self.doing = "making a plan"

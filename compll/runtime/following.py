@@ -8,6 +8,7 @@ import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 
@@ -21,7 +22,7 @@ from compll.runtime.planning.jobs import Gradient
 from compll.runtime.planning.probes import probe
 from compll.runtime.routing import Routing
 from compll.runtime.stats import StepClock
-from compll.runtime.strategies import Context
+from compll.runtime.strategies import Context, check_strategies
 
 log = logging.getLogger("compll")
 
@@ -46,7 +47,7 @@ class Following:
         self.plan = plan
         self.routing = Routing(plan, self.specs, self.context, alone=self._alone, debug=self._debug)
         codec = self.context.codec
-        codec.states.clear()
+        codec.states.take_out()
         for spec in self.routing.states:
             compressors = codec.passing if spec.passing else codec.own
             compressors.prepare(spec.piece.shape, spec.dtype, spec.piece.spec.name)
@@ -55,11 +56,15 @@ class Following:
             key = codec.key(spec.piece, rank=codec.rank, step=0)
             codec.states.add(spec.name, like, compressors.first, key, anew=spec.passing)
 
+    def state_dict(self) -> dict[str, Any]:
+        """The plan as JSON has it."""
+        return self.plan.to_json()
+
     @contextmanager
-    def resuming(self, plan: Plan) -> Iterator[None]:
-        """Go on with the plan of a saved state; what is done inside may still refuse it. Raises CompllError when it is
-        another one than is followed."""
-        for name, route in plan.routes.items():
+    def resuming(self, saved: Mapping[str, Any]) -> Iterator[None]:
+        """Go on with what `state_dict` gave; when something inside raises, all is as before. Raises CompllError when it
+        is another plan than is followed."""
+        for name, route in Plan.from_json(saved).routes.items():
             if name in self.plan.routes and route != self.plan.routes[name]:
                 mine = self.plan.routes[name]
                 raise CompllError(
@@ -89,17 +94,23 @@ class DecidingLate(Following):
         found = Counter(route.strategy for route in self.plan.routes.values())
         log.info("plan: %s", ", ".join(f"{count} gradients by {strategy}" for strategy, count in found.items()))
 
+    def state_dict(self) -> dict[str, Any]:
+        return {**super().state_dict(), "decided": self.decided}
+
     @contextmanager
-    def resuming(self, plan: Plan) -> Iterator[None]:
+    def resuming(self, saved: Mapping[str, Any]) -> Iterator[None]:
+        plan, states = Plan.from_json(saved), self.context.codec.states
         plan.check_fits({spec.name: spec.compressible for spec in self.specs})
-        before = self.plan
-        self.follow(plan)
+        check_strategies(self.context.codec.own.first, {route.strategy for route in plan.routes.values()})
+        before, kept = (self.plan, self.routing), states.take_out()
         try:
+            self.follow(plan)
             yield
-        except CompllError:
-            self.follow(before)
+        except BaseException:
+            self.plan, self.routing = before
+            states.put_back(kept)
             raise
-        self.decided = any(route.strategy != "dense" for route in plan.routes.values())
+        self.decided = bool(saved.get("decided", True))
 
     def _decide(self, clocks: Sequence[StepClock]) -> Plan:
         """All ranks call this together; the answer is rank 0's."""

@@ -22,6 +22,8 @@ def open_collectives(parent: dist.ProcessGroup, own: dist.ProcessGroup | None = 
     All ranks must call this together. Raises CompllError when the ranks of `own` are others, or when a part of all
     ranks cannot make a group by itself.
     """
+    if own is parent:
+        raise CompllError("process_group needs a group that nothing else uses, got that of the DDP object")
     needed = dist.get_process_group_ranks(parent)
     group: Any = _new_group(parent, needed) if own is None else own
     ranks = dist.get_process_group_ranks(group)

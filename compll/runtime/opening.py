@@ -46,18 +46,19 @@ class Opening:
         compressor, schedule = self.compressor, Schedule(self.given)
         if self.options.feedback != "auto":
             compressor = compressor.with_feedback(self.options.feedback == "on")
-        plan = None if self.options.plan == "auto" else self._plan(compressor)
+        plan, problem = self._plan_or_problem(compressor)
         own = ScheduledCompressor(compressor, schedule)
         passing = ScheduledCompressor(compressor.with_feedback(_keeps_unsent(compressor)), schedule)
         collectives = open_collectives(parent, self.options.process_group)
-        check_agreement(
-            collectives, self._digest(own.first, plan), "compressor, parameters, options, plan and model"
-        )
+        digest = self._digest(own.first, problem or plan)
+        check_agreement(collectives, digest, "compressor, parameters, options, plan, ranks per node and model")
+        if problem is not None:
+            raise problem  # on all ranks: one that raised before would leave the others waiting for it
         codec = Codec(
             own=own, passing=passing, states=States(rollback=self._rolls_back()), seed=self.options.seed,
             rank=collectives.rank, world_size=collectives.world_size, threads=torch.get_num_threads(),
         )  # fmt: skip
-        size = self._node_size(plan, collectives.world_size)
+        size = self._nodes_of(plan, collectives.world_size)
         node, across = (None, None) if size is None else open_nodes(parent, size)
         context = Context(codec=codec, collectives=collectives, node=node, across=across)
         options: dict[str, Any] = {"alone": self.options.fusion == "none", "debug": self.options.debug}
@@ -80,10 +81,22 @@ class Opening:
         check_strategies(compressor, {route.strategy for route in plan.routes.values()})
         return plan
 
-    def _node_size(self, plan: Plan | None, world_size: int) -> int | None:
-        """Ranks per node where nodes are needed; a plan that is decided later may need them where there are any."""
+    def _plan_or_problem(self, compressor: Compressor) -> tuple[Plan | None, CompllError | None]:
+        if self.options.plan == "auto":
+            return None, None
+        try:
+            return self._plan(compressor), None
+        except CompllError as problem:
+            return None, problem
+
+    @property
+    def _node_size(self) -> int | None:
         local = os.environ.get("LOCAL_WORLD_SIZE")
-        size = self.options.node_size or (int(local) if local else None)
+        return self.options.node_size or (int(local) if local else None)
+
+    def _nodes_of(self, plan: Plan | None, world_size: int) -> int | None:
+        """Ranks per node where nodes are needed; a plan that is decided later may need them where there are any."""
+        size = self._node_size
         if plan is None:
             return size if size is not None and 1 < size < world_size and world_size % size == 0 else None
         if all(route.strategy != "hierarchical" for route in plan.routes.values()):
@@ -98,12 +111,12 @@ class Opening:
         half = any(spec.compressible and spec.dtype == torch.float16 for spec in self.specs)
         return half if self.options.rollback == "auto" else self.options.rollback == "on"
 
-    def _digest(self, first: Compressor, plan: Plan | None) -> bytes:
+    def _digest(self, first: Compressor, plan: Plan | CompllError | None) -> bytes:
         options = [(name, getattr(self.options, name)) for name in OPTION_NAMES if name not in NOT_COMPARED]
         gradients = [tuple(getattr(spec, f.name) for f in fields(spec)) for spec in self.specs]
         program = (first.name, first.source_hash, first.params, sorted(self.given.items()))
-        followed = "auto" if plan is None else plan.to_json()
-        return hashlib.sha256(repr((program, options, followed, gradients)).encode()).digest()
+        followed = plan.to_json() if isinstance(plan, Plan) else str(plan)
+        return hashlib.sha256(repr((program, options, followed, self._node_size, gradients)).encode()).digest()
 
 
 def _keeps_unsent(compressor: Compressor) -> bool:

@@ -62,6 +62,8 @@ class Schedule:
 
     def _begin(self) -> None:
         self._graphs: list[Graph] = []
+        self._sends_of: list[list[int]] = []  # by unit: the positions of its sends
+        self._followers: list[dict[int, list[int]]] = []  # by unit: a task's successors
         self._waiting: list[dict[int, int]] = []  # unit -> task -> how many predecessors have not ended
         self._ready: set[tuple[int, int]] = set()
         self._outstanding = 0
@@ -98,6 +100,11 @@ class Schedule:
     def _open(self, graph: Graph) -> None:
         unit = len(self._graphs)
         self._graphs.append(graph)
+        self._sends_of.append([position for position, task in enumerate(graph) if task.kind is Kind.SEND])
+        self._followers.append({position: [] for position in range(len(graph))})
+        for position, task in enumerate(graph):
+            for before in task.after:
+                self._followers[unit][before].append(position)
         self._waiting.append({position: len(task.after) for position, task in enumerate(graph)})
         self._outstanding += len(graph)
         self._ready |= {(unit, position) for position, task in enumerate(graph) if not task.after}
@@ -105,11 +112,10 @@ class Schedule:
     def _end(self, unit: int, ended: int) -> None:
         self._outstanding -= 1
         self._ready.discard((unit, ended))  # a recv, which nobody runs
-        for position, task in enumerate(self._graphs[unit]):
-            if ended in task.after:
-                self._waiting[unit][position] -= 1
-                if not self._waiting[unit][position]:
-                    self._ready.add((unit, position))
+        for position in self._followers[unit][ended]:
+            self._waiting[unit][position] -= 1
+            if not self._waiting[unit][position]:
+                self._ready.add((unit, position))
 
     def _kind(self, place: tuple[int, int]) -> Kind:
         return self._graphs[place[0]][place[1]].kind
@@ -117,7 +123,7 @@ class Schedule:
     def _urgency(self, place: tuple[int, int]) -> tuple[bool, int, int]:
         """What others wait for comes first: whatever a send still follows."""
         unit, task = place
-        last = not any(later.kind is Kind.SEND for later in self._graphs[unit][task:])
+        last = not self._sends_of[unit] or self._sends_of[unit][-1] < task
         return last, unit, task
 
     def _send_order(self) -> Iterator[tuple[int, int] | None]:
@@ -127,12 +133,9 @@ class Schedule:
             for unit in range(diagonal, -1, -1):
                 while unit >= len(self._graphs) and not self._closed:
                     yield None
-                if unit < len(self._graphs) and diagonal - unit < len(sends := self._sends_of(unit)):
+                if unit < len(self._graphs) and diagonal - unit < len(sends := self._sends_of[unit]):
                     yield unit, sends[diagonal - unit]
             diagonal += 1
 
     def _most_rounds(self) -> int:
-        return max((len(self._sends_of(unit)) for unit in range(len(self._graphs))), default=0)
-
-    def _sends_of(self, unit: int) -> list[int]:
-        return [position for position, task in enumerate(self._graphs[unit]) if task.kind is Kind.SEND]
+        return max((len(sends) for sends in self._sends_of), default=0)

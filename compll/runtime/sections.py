@@ -12,6 +12,7 @@ import torch
 
 from compll.runtime.compressor import Compressor
 from compll.runtime.program import ANY_SHAPE
+from compll.runtime.rounding import round_into
 
 SUMMABLE = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -47,4 +48,4 @@ def add_payloads(
         total = torch.zeros_like(target, dtype=torch.float32)
         for section in sections:
             total.add_(section)
-        target.copy_(total.div_(divisor))
+        round_into(total.div_(divisor), target)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,9 @@ from compll.runtime.state import State
 
 
 @dataclass(slots=True)
-class _Kept:
+class Kept:
+    """A state, and what it may go back to."""
+
     state: State
     initial: State | None = None  # for a state that starts anew in every step, its residual aside
     saved: State | None = None  # as it was before the step
@@ -25,8 +27,8 @@ class States(Mapping[str, State]):
 
     def __init__(self, *, rollback: bool) -> None:
         self.rollback = rollback
-        self._kept: dict[str, _Kept] = {}
-        self._used: list[_Kept] = []
+        self._kept: dict[str, Kept] = {}
+        self._used: list[Kept] = []
 
     def __getitem__(self, name: str) -> State:
         return self._kept[name].state
@@ -41,10 +43,15 @@ class States(Mapping[str, State]):
         """A state for encoding gradients like `like`. `anew`: every step starts from the program's initial states, and
         only the residual stays, as re-encoding for others does (docs/numerics.md)."""
         state = compressor.init_state(like, key)
-        self._kept[name] = _Kept(state, initial=state.clone() if anew and state.states else None)
+        self._kept[name] = Kept(state, initial=state.clone() if anew and state.states else None)
 
-    def clear(self) -> None:
-        self._kept.clear()
+    def take_out(self) -> dict[str, Kept]:
+        """All states, which are no longer here; `put_back` takes them."""
+        kept, self._kept = self._kept, {}
+        return kept
+
+    def put_back(self, kept: dict[str, Kept]) -> None:
+        self._kept = kept
 
     def use(self, name: str) -> State:
         """The state, to be encoded with in this step."""
@@ -67,9 +74,9 @@ class States(Mapping[str, State]):
                 kept.state.copy_from(kept.saved)
         self._used = []
 
-    def residual_norm(self, spec_name: str) -> float:
-        """The 2-norm of what is kept of a gradient, over its pieces; 0 without feedback."""
-        own = [s.residual for name, s in self.items() if name == spec_name or name.startswith(f"{spec_name}[")]
+    def residual_norm(self, names: Iterable[str]) -> float:
+        """The 2-norm of what these states keep in residuals; 0 for states that are not here or have none."""
+        own = [self[name].residual for name in names if name in self]
         return float(torch.tensor([float(r.norm()) for r in own if r is not None] or [0.0]).norm())
 
     def state_dict(self) -> dict[str, Any]:

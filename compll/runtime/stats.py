@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -129,7 +129,6 @@ class Totals:
                 if span.kind in PHASES[phase]:
                     self._share(phase, span, numels)
         self.overlap += hidden_share([span for span, _ in clock.spans], clock.ready[-1][0])
-        clock.step = self.steps
         self.recent = [*self.recent[1 - RECENT_STEPS :], clock]
         self.bytes_sent += clock.bytes_sent
         self.steps += 1
@@ -151,7 +150,7 @@ def summary(
     specs: Sequence[GradientSpec],
     totals: Totals,
     reports: Mapping[str, Sequence[Payload]],
-    residual_norm: Callable[[str], float],
+    residual_norms: Mapping[str, float],
 ) -> SyncStats:
     """The figures so far. `reports` has the payloads of a gradient's pieces in the last step that it was in."""
     dense = sum(spec.nbytes for spec in specs)
@@ -165,7 +164,7 @@ def summary(
         comm_ms=totals.mean_ms("comm"),
         decode_ms=totals.mean_ms("decode"),
         overlap=totals.overlap / max(totals.steps, 1),
-        gradients=[_gradient_stats(spec, totals, reports.get(spec.name), residual_norm(spec.name)) for spec in specs],
+        gradients=[_gradient_stats(spec, totals, reports.get(spec.name), residual_norms[spec.name]) for spec in specs],
     )
 
 

@@ -95,15 +95,17 @@ class SyncState:
     def state_dict(self) -> dict[str, Any]:
         """Plain tensors and numbers (`torch.load(weights_only=True)` reads them), states keyed by parameter name.
 
-        Each rank has its own; save all of them. Call it between steps.
+        Each rank has its own; save all of them. Call it between steps. Raises CompllError after a step that failed.
         """
-        plan = self.plan.to_json()
+        if self._worker.failure.in_step:
+            raise CompllError(f"states of a step that failed are not worth saving: {self._worker.failure.message}")
+        plan = self._following.state_dict()
         return saved_state(self._identity(), step=self.step, plan=plan, states=self._codec.states)
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Go on where `state_dict` was taken. Raises CompllError naming what does not fit, and leaves all as it was."""
         check_identity(saved, self._identity())
-        with self._following.resuming(Plan.from_json(saved["plan"])):
+        with self._following.resuming(saved["plan"]):
             check_states(saved["states"], self._codec.states)
         for name, state in self._codec.states.items():
             state.load_state_dict(saved["states"][name])
@@ -117,7 +119,9 @@ class SyncState:
             if found:
                 reports[name] = [payload for step, payload in found if step == max(step for step, _ in found)]
         specs = list(self._table.values())
-        return summary(specs, self._worker.executor.totals, reports, self._codec.states.residual_norm)
+        pieces, states = self._following.routing.pieces, self._codec.states
+        norms = {spec.name: states.residual_norm(piece.name for piece in pieces.get(spec.name, ())) for spec in specs}
+        return summary(specs, self._worker.executor.totals, reports, norms)
 
     def trace(self) -> dict[str, Any]:
         """This rank's last steps (64 at most) as a timeline in the Chrome trace format, to be written as JSON."""

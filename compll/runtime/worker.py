@@ -35,6 +35,7 @@ class Failure:
 
     def __init__(self) -> None:
         self.message = ""
+        self.in_step = False  # whether states are those of no step
         self.lock = Lock()
 
     def check(self) -> None:
@@ -125,6 +126,7 @@ class _Thread:
         log.error("synchronisation failed", exc_info=problem)
         codec = self.settings.codec
         with self.failure.lock:
+            self.failure.in_step = True
             self.failure.message = (
                 f"compressor `{codec.own.first.name}` failed on rank {codec.rank} "
                 f"in step {codec.step} while {self.executor.doing or 'starting'}: {problem}"

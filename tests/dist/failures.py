@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import tempfile
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from harness import BACKEND, Ranks, backward, given_model, wanted
+from harness import BACKEND, COMPRESSED, SHAPES, Ranks, attach, backward, given_model, wanted
 
 import compll
 from compll import CompllError, Compressor
+from compll.runtime.plan import Plan
+from compll.runtime.rounds import Rounds
 
 
 def failing_in_step(step: int, rank: int) -> Any:
@@ -46,8 +51,41 @@ def a_failing_rank_is_named_on_all(ranks: Ranks) -> None:
         sync.close()
 
 
+def a_rank_that_fails_between_rounds_stops_all(ranks: Ranks) -> None:
+    """It goes on with zeros, as many as the others expect."""
+    go_on = Rounds.__next__
+
+    def fail(self: Rounds) -> list[torch.Tensor]:
+        if sync.step == 1 and ranks.rank == 0 and counted.append(None) is None and len(counted) == 2:
+            raise ValueError("out of paper")
+        return go_on(self)
+
+    counted: list[None] = []
+    ddp = ranks.ddp(given_model())
+    sync = attach(ranks, ddp, "powersgd", backend=BACKEND)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Rounds, "__next__", fail)
+        backward(ddp, wanted(ranks.rank, 0))
+        begin = time.perf_counter()
+        with pytest.raises(RuntimeError, match="out of paper" if ranks.rank == 0 else "could not encode its part"):
+            backward(ddp, wanted(ranks.rank, 1))
+    assert time.perf_counter() - begin < 20
+    with pytest.raises(CompllError, match="states of a step that failed are not worth saving"):
+        sync.state_dict()
+    sync.close()
+
+
+def a_plan_that_one_rank_lacks_is_refused_on_all(ranks: Ranks) -> None:
+    path = Path(tempfile.mkdtemp()) / "plan.json"
+    if ranks.rank == 0:
+        plan = Plan.uniform({name: name in COMPRESSED for name in SHAPES}, "allgather")
+        path.write_text(json.dumps(plan.to_json()))
+    with pytest.raises(CompllError, match="all ranks need the same .* plan"):
+        compll.attach(ranks.ddp(given_model()), "topk", plan=str(path), backend=BACKEND)
+
+
 def unequal_arguments_are_refused_on_all(ranks: Ranks) -> None:
-    with pytest.raises(CompllError, match="all ranks need the same compressor, parameters, options, plan and model"):
+    with pytest.raises(CompllError, match="all ranks need the same compressor, parameters, options, plan, ranks per"):
         compll.attach(ranks.ddp(given_model()), "topk", ratio=0.1 + 0.1 * ranks.rank, backend=BACKEND)
 
 
@@ -82,6 +120,9 @@ def ranks_with_different_buckets_are_told_apart(ranks: Ranks) -> None:
 CASES = [
     (a_failing_rank_is_named_on_all, 2),
     (a_failing_rank_is_named_on_all, 3),
+    (a_rank_that_fails_between_rounds_stops_all, 2),
+    (a_rank_that_fails_between_rounds_stops_all, 4),
+    (a_plan_that_one_rank_lacks_is_refused_on_all, 4),
     (unequal_arguments_are_refused_on_all, 3),
     (a_closed_state_says_so, 2),
     (a_group_of_ones_own, 3),

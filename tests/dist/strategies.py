@@ -31,6 +31,14 @@ STRATEGIES = {
 #: `make matrix` trains longer.
 STEPS = int(os.environ.get("COMPLL_MATRIX_STEPS", "3"))
 
+HALF = """compressor half {
+    trait linear;
+    payload { value: f16[n]; }
+    encode(g: f32[n]) { return { value: f16(g) }; }
+    decode(p) -> f32[n] { return f32(p.value); }
+}
+"""
+
 
 def strategies(world: int) -> dict[str, dict[str, object]]:
     """The options of the strategies that work with so many ranks."""
@@ -77,6 +85,16 @@ def identity_is_the_mean(ranks: Ranks) -> None:
                 assert torch.equal(mine, theirs), options
             else:
                 torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-6)
+
+
+def sums_in_16_bits_do_not_overflow(ranks: Ranks) -> None:
+    path = Path(tempfile.mkdtemp()) / "half.cll"
+    path.write_text(HALF)
+    large = {"flat": torch.full((130, 130), 60000.0)}
+    for options in (*strategies(ranks.world).values(), {"strategy": "allreduce"}):
+        ddp = ranks.ddp(Given(flat=torch.zeros(130, 130)))
+        attach(ranks, ddp, str(path), backend=BACKEND, **options)
+        torch.testing.assert_close(backward(ddp, large)["flat"], large["flat"], rtol=1e-3, atol=0)
 
 
 def pieces_are_owned_by_all(ranks: Ranks) -> None:
@@ -208,6 +226,7 @@ def a_plan_is_made_on_the_way(ranks: Ranks) -> None:
             resumed = attach(ranks, ddp, "topk", backend=BACKEND, plan="auto", ratio=0.1)
             resumed.load_state_dict(saved)
             assert resumed.plan == sync.plan and resumed.step == 8
+            assert resumed.state_dict()["plan"]["decided"], "it must not decide again"
             assert resumed.state_dict()["states"].keys() == saved["states"].keys()
 
 
@@ -217,6 +236,7 @@ CASES = [
     for case in (
         built_ins_go_every_way,
         identity_is_the_mean,
+        sums_in_16_bits_do_not_overflow,
         pieces_are_owned_by_all,
         a_plan_is_obeyed,
         partitions_travel_on_their_own,

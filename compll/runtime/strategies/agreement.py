@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -36,7 +37,8 @@ def _describe(context: Context, unit: Unit, strategy: str) -> str:
     sizes = [part.tensor.nbytes for part in unit.parts]
     if strategy not in DENSE:
         sizes = list(unit.payload_sizes(context.codec.compressor))
-    return f"{strategy}, {sum(sizes)} bytes of {len(parts)} gradients: {', '.join(parts)}"
+    text = f"{strategy} in step {context.codec.step}, {sum(sizes)} bytes of {len(parts)} gradients: {', '.join(parts)}"
+    return f"[{hashlib.sha256(text.encode()).hexdigest()[:8]}] {text}"  # what is cut off counts, too
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ class Gathering:
         self._codec, self._collectives, self._unit = context.codec, context.collectives, unit
         self._envelope = Envelope(unit.payload_sizes(context.codec.compressor))
         self._sent = context.zeros(unit, "sent", self._envelope.nbytes)
-        self._received = context.memory(unit, "received", self._envelope.nbytes * context.collectives.world_size)
+        self._context, self._received = context, torch.empty(0)
 
     @property
     def payloads(self) -> list[torch.Tensor]:
@@ -55,17 +55,19 @@ class Gathering:
         self._envelope.write_flags(self._sent, flags)
 
     def gather(self, done: Callable[[], None]) -> Handle:
+        nbytes = self._envelope.nbytes * self._collectives.world_size
+        self._received = self._context.memory(self._unit, "received", nbytes)
         return self._collectives.all_gather(self._received, self._sent, done)
 
     def decode(self) -> None:
         envelopes = self._received.view(self._collectives.world_size, -1)
         by_rank = [self._envelope.read_flags(envelope) for envelope in envelopes]
-        parts = self._unit.parts
+        parts, buffers = self._unit.parts, [self._envelope.payloads(envelope) for envelope in envelopes]
         rows = [
             [
-                self._codec.payload(part.piece, buffers[i], part.piece.dtype, rank=rank) if is_whole(flags[i])
+                self._codec.payload(part.piece, buffers[rank][i], part.piece.dtype, rank=rank) if is_whole(flags[i])
                 else None
-                for rank, (flags, buffers) in enumerate(zip(by_rank, map(self._envelope.payloads, envelopes)))
+                for rank, flags in enumerate(by_rank)
             ]
             for i, part in enumerate(parts)
         ]  # fmt: skip

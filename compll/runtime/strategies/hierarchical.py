@@ -17,6 +17,7 @@ from compll.runtime.collectives import Collectives, Handle
 from compll.runtime.envelope import ABSENT, HAS_GRADIENT, WHOLE, Envelope
 from compll.runtime.gradients import GradientSpec
 from compll.runtime.pieces import Piece, assign
+from compll.runtime.rounding import round_into
 from compll.runtime.strategies.base import Context, StateSpec, Unit
 from compll.runtime.strategies.sharing import Shares
 from compll.runtime.tasks import Graph, Kind, chain, compute, transfer
@@ -84,7 +85,8 @@ class _Exchange:
     def add(self) -> None:
         """The node's means, in rank order and in f32."""
         messages = self._scattered.view(self._node.world_size, -1)
-        self._flags = flags_of_all([self._owned.envelope.read_flags(message) for message in messages])
+        by_place = [self._owned.envelope.read_flags(message) for message in messages]
+        self._flags = flags_of_all(by_place, "place in the node")
         given = [self._owned.envelope.payloads(message) for message in messages]
         for i, (mean, part) in enumerate(zip(self._means, self._owned.parts, strict=True)):
             mean.zero_()
@@ -107,7 +109,7 @@ class _Exchange:
     def merge(self) -> None:
         messages = self._gathered.view(self._across.world_size, -1)
         by_node = [self._payloads.read_flags(message) for message in messages]
-        flags = flags_of_all(by_node)
+        flags = flags_of_all(by_node, "node")
         buffers = [self._payloads.payloads(message) for message in messages]
         rows = [
             [
@@ -119,7 +121,7 @@ class _Exchange:
         ]  # fmt: skip
         self._codec.merge(rows, self._means, mean=True)
         for out, mean, part in zip(self._owned.envelope.payloads(self._result), self._means, self._owned.parts):
-            _typed(out, part.piece).copy_(mean)
+            round_into(mean, _typed(out, part.piece))
         self._owned.envelope.write_flags(self._result, flags)
 
     # --- inside the node again ---------------------------------------------------------------------------------------

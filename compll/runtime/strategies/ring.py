@@ -112,8 +112,11 @@ class _Exchange:
         for part in self._shares.parts:
             self._values[part.piece.name].copy_(part.tensor)
         if self._own is not None:
-            flags = self._codec.encode(self._as_floats(self._shares.parts), self._shares.payloads(self._own))
-            self._shares.write_flags(self._own, flags)
+            payloads = self._shares.payloads(self._own)
+            self._shares.write_flags(self._own, self._codec.encode(self._as_floats(self._shares.parts), payloads))
+            if self._codec.adds_payloads:  # before the sum, which 16 bits might not hold
+                for part, payload in zip(self._shares.parts, payloads, strict=True):
+                    self._codec.add_payloads(part.piece, torch.float32, [payload], payload, divisor=self._ranks)
             self._message(self._sent).copy_(self._message(self._own))
         else:
             envelope, message = self._share.envelope, self._message(self._sent)
@@ -158,7 +161,8 @@ class _Exchange:
             [self._payload(part, buffer) if is_whole(flag) else None, *others]
             for part, buffer, flag in zip(parts, self._shares.payloads(self._sent), flags, strict=True)
         ]
-        self._codec.deliver(parts, flags, lambda: self._codec.merge(rows, [p.tensor for p in parts], mean=True))
+        outs, mean = [part.tensor for part in parts], not self._codec.adds_payloads
+        self._codec.deliver(parts, flags, lambda: self._codec.merge(rows, outs, mean=mean))
 
     # --- helpers -----------------------------------------------------------------------------------------------------
 
@@ -174,12 +178,14 @@ class _Exchange:
     def _meet(self) -> Iterator[_Meeting]:
         parts, envelope = self._share.parts, self._share.envelope
         came, outs = envelope.read_flags(self._received), envelope.payloads(self._message(self._sent))
-        for i, (part, incoming) in enumerate(zip(parts, envelope.payloads(self._received), strict=True)):
-            own, mine = None, WHOLE if part.present else ABSENT
-            if self._own is not None:
-                message = self._message(self._own)
-                own, mine = envelope.payloads(message)[i], envelope.read_flags(message)[i]
-            yield _Meeting(part=part, came=came[i], incoming=incoming, mine=mine, own=own, out=outs[i])
+        incoming = envelope.payloads(self._received)
+        own: Sequence[torch.Tensor | None] = [None] * len(parts)
+        mine = [WHOLE if part.present else ABSENT for part in parts]
+        if self._own is not None:
+            message = self._message(self._own)
+            own, mine = envelope.payloads(message), envelope.read_flags(message)
+        for i, part in enumerate(parts):
+            yield _Meeting(part=part, came=came[i], incoming=incoming[i], mine=mine[i], own=own[i], out=outs[i])
 
     def _sum(self, meeting: _Meeting) -> Sum:
         piece = meeting.part.piece

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 
 from compll.codegen import ir
-from compll.diagnostics import CompllError
 from compll.runtime.collectives import Handle
 from compll.runtime.compressor import Compressor
 from compll.runtime.envelope import ABSENT, FINITE, HAS_GRADIENT, SOUND, WHOLE
@@ -62,6 +61,7 @@ class _Exchange:
         self._taking_part: list[int] = []
         self._rounds: Rounds | None = None
         self._tensors: list[torch.Tensor] | None = None
+        self._round = 0
 
     def announce(self, done: Callable[[], None]) -> Handle:
         self._having.copy_(torch.tensor([float(part.present) for part in self._parts]))
@@ -78,19 +78,25 @@ class _Exchange:
         """Compute up to the next mean; after the last, say how it went."""
         if self._rounds is None:
             return
-        self._tensors = None
         tensors = next(self._rounds, None)
         if tensors is None:
             self._tell(self._rounds)
         self._tensors = tensors or []
 
     def reduce(self, done: Callable[[], None]) -> Handle:
-        """Raises CompllError after a failure, when nobody knows what the others expect here."""
+        """After a failure of zeros, as many as the others expect."""
         if self._tensors is None:
-            raise CompllError("encoding failed between two of its rounds")
+            self._tensors = self._zeros()
+        self._round += 1
         for tensor in self._tensors:
             tensor.div_(self._collectives.world_size)
-        return self._collectives.all_reduce(self._tensors, done)
+        tensors, self._tensors = self._tensors, None
+        return self._collectives.all_reduce(tensors, done)
+
+    def _zeros(self) -> list[torch.Tensor]:
+        having = [part for part, count in zip(self._parts, self._having.tolist(), strict=True) if count]
+        sizes = [self._codec.compressor.round_sizes(part.tensor) for part in having]
+        return [torch.zeros(of_part[self._round]) for of_part in sizes if self._round < len(of_part)]
 
     def confirm(self, done: Callable[[], None]) -> Handle:
         return self._collectives.all_reduce([self._counts], done)
