@@ -10,7 +10,7 @@ import torch
 from compll.runtime.collectives import Collectives, Handle
 from compll.runtime.planning.links import COLLECTIVES
 from compll.runtime.planning.samples import Sample
-from compll.runtime.planning.timing import REPEATS, nothing, shortest
+from compll.runtime.planning.timing import REPEATS, nothing, typical
 
 #: A collective's result on one rank is not measured beyond this, in bytes.
 LARGEST_RESULT = 1 << 28
@@ -27,7 +27,7 @@ def collective_samples(
             if operation == "all_gather" and size * collectives.world_size > LARGEST_RESULT:
                 continue
             begin = _collective(collectives, operation, size)
-            seconds = shortest(lambda: begin().wait(), repeats, before=lambda: _meet(collectives))
+            seconds = typical(lambda: begin().wait(), repeats, before=lambda: _meet(collectives))
             yield Sample(operation=operation, size=size, seconds=seconds, scope=scope)
 
 

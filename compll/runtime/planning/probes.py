@@ -1,13 +1,15 @@
 """Times what a plan's costs are made from, on this machine and process group.
 
-Every operation is timed several times after a warm-up, and counts with its shortest time: whatever else a machine does
-only adds. Of several ranks the slowest counts.
+Every operation is timed several times after a warm-up, and counts with its median: ranks of one machine measure at the
+same time, as they work at the same time in a step. Of several ranks the slowest counts. What is encoded and decoded has
+not been touched for a while, as in a step: caches are cold.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
+from itertools import cycle
 
 import torch
 
@@ -16,7 +18,7 @@ from compll.runtime.compressor import Compressor
 from compll.runtime.key import Key
 from compll.runtime.planning.group_probes import agreed, collective_samples
 from compll.runtime.planning.samples import Sample
-from compll.runtime.planning.timing import REPEATS, WARM_UP, shortest
+from compll.runtime.planning.timing import REPEATS, typical
 
 #: What is measured first: elements, and by how much more each next time; bytes of the smallest message.
 SMALLEST = 1 << 12
@@ -27,6 +29,10 @@ FEW_BYTES = 1 << 10
 COLUMNS = 1024
 DEVIATION = 1e-3
 MORE_PAYLOADS = 4
+
+#: So many gradients take turns, or fewer that together are larger than caches, in bytes.
+MOST_COPIES = 8
+COLD_BYTES = 1 << 28
 MANY = 9
 
 
@@ -76,22 +82,30 @@ def codec_samples(
         shape = (size // columns, columns)
         elements = shape[0] * columns
         generator = torch.Generator(device).manual_seed(0)
-        pool = torch.empty(elements + COLUMNS * repeats, device=device).normal_(0.0, DEVIATION, generator=generator)
-        out = torch.empty(shape, device=device)
-        state = compressor.init_state(out)
-        payload = compressor.encode(pool[:elements].view(shape), state)
+        count = max(1, min(MOST_COPIES, COLD_BYTES // (8 * elements)))
+        pools = [
+            torch.empty(elements + COLUMNS * repeats, device=device).normal_(0.0, DEVIATION, generator=generator)
+            for _ in range(count)
+        ]
+        outs = [torch.zeros(shape, device=device) for _ in range(count)]
+        states = [compressor.init_state(out) for out in outs]
+        payloads = [compressor.encode(p[:elements].view(shape), state) for p, state in zip(pools, states, strict=True)]
+        turns = cycle(range(count * repeats))
 
-        def encode(turn: int = 0) -> None:
-            gradient = pool[16 * turn : 16 * turn + elements].view(shape)  # fresh values: residuals must not pile up
-            compressor.encode_batch([gradient], [state], [Key(step=turn)], [payload.buffer.zero_()], threads=threads)
+        def encode() -> None:
+            turn = next(turns)
+            copy, shift = turn % count, 16 * (turn // count)
+            gradient = pools[copy][shift : shift + elements].view(shape)  # fresh values: residuals must not pile up
+            out = payloads[copy].buffer.zero_()
+            compressor.encode_batch([gradient], [states[copy]], [Key(step=turn)], [out], threads=threads)
 
-        def decode(count: int) -> None:
-            compressor.decode_batch([[payload] * count], [out], mean=False, threads=threads)
+        def decode(number: int) -> None:
+            copy = next(turns) % count
+            compressor.decode_batch([[payloads[copy]] * number], [outs[copy]], mean=False, threads=threads)
 
-        turns = iter(range(repeats + WARM_UP + 1))
-        yield Sample(operation="encode", size=elements, seconds=shortest(lambda: encode(next(turns)), repeats, device))
-        one = shortest(lambda: decode(1), repeats, device)
-        many = shortest(lambda: decode(1 + MORE_PAYLOADS), repeats, device)
+        yield Sample(operation="encode", size=elements, seconds=typical(encode, repeats, device))
+        one = typical(lambda: decode(1), repeats, device)
+        many = typical(lambda: decode(1 + MORE_PAYLOADS), repeats, device)
         yield Sample(operation="decode", size=elements, seconds=one)
         yield Sample(operation="decode_add", size=elements, seconds=max(0.0, many - one) / MORE_PAYLOADS)
     yield from _single_samples(compressor, threads, repeats, device)
@@ -111,7 +125,7 @@ def _single_samples(compressor: Compressor, threads: int, repeats: int, device: 
         compressor.decode_batch([[p] for p in payloads[:count]], gradients[:count], mean=False, threads=threads)
 
     for operation, work in (("encode_each", encode), ("decode_each", decode)):
-        one, many = (shortest(partial(work, count), repeats, device) for count in (1, MANY))
+        one, many = (typical(partial(work, count), repeats, device) for count in (1, MANY))
         yield Sample(operation=operation, size=1, seconds=max(0.0, many - one) / (MANY - 1))
 
 
@@ -124,4 +138,4 @@ def copy_samples(sizes: Iterable[int], *, repeats: int = REPEATS, device: str = 
             def there_and_back(dtype: torch.dtype = dtype, gradient: torch.Tensor = gradient) -> None:
                 gradient.copy_(torch.cat([gradient]).mul_(1.0).to(dtype))
 
-            yield Sample(operation=operation, size=size, seconds=shortest(there_and_back, repeats, device) / 2)
+            yield Sample(operation=operation, size=size, seconds=typical(there_and_back, repeats, device) / 2)

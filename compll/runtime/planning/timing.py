@@ -1,7 +1,8 @@
-"""How long something takes, when nothing else disturbs."""
+"""How long something usually takes."""
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable
 
@@ -17,8 +18,8 @@ def nothing() -> None:
     """Takes no time."""
 
 
-def shortest(work: Timed, repeats: int, device: str = "cpu", before: Timed = nothing) -> float:
-    """Seconds of the shortest of `repeats` runs after a warm-up; `before` is run before each and not counted."""
+def typical(work: Timed, repeats: int, device: str = "cpu", before: Timed = nothing) -> float:
+    """The median in seconds of `repeats` runs after a warm-up; `before` is run before each and not counted."""
     times = []
     for turn in range(-WARM_UP, repeats):
         before()
@@ -28,4 +29,4 @@ def shortest(work: Timed, repeats: int, device: str = "cpu", before: Timed = not
             torch.cuda.synchronize()
         if turn >= 0:
             times.append(time.perf_counter() - start)
-    return min(times)
+    return statistics.median(times)
