@@ -1,4 +1,5 @@
-"""Runs one function of an IR program, optimised and compiled for the CPU; and by the interpreter, unoptimised."""
+"""Runs one function of an IR program, optimised and compiled for the CPU or the emulator; and by the interpreter,
+unoptimised."""
 
 from __future__ import annotations
 
@@ -19,6 +20,9 @@ from compll.codegen.passes import optimise
 from compll.codegen.philox import KeyWords
 from compll.runtime.devices.base import Segment
 from compll.runtime.devices.cpu import FLAGS, CpuFunction, build_library
+from compll.runtime.devices.emulation import Emulation
+from compll.runtime.devices.emulator import EmulatedFunction
+from compll.runtime.devices.launching import Launching
 from compll.runtime.devices.records import Records, Workspaces
 from compll.runtime.program import TENSOR_DTYPES
 from compll.sizes import extent
@@ -67,6 +71,21 @@ def compiled(
     function = CpuFunction(name="test.encode", plan=plan, entries=[entry], records=records, workspaces=Workspaces())
     arrays = _arrays(program, inputs)
     function([Segment(arrays=arrays, environment=dict(inputs.environment), key=inputs.key)], threads=threads)
+    return {name: array.numpy() for name, array in arrays.items() if name == "payload" or name.startswith("state_")}
+
+
+def emulated(program: ir.Program, inputs: Inputs) -> dict[str, np.ndarray]:
+    """The same, by generated CUDA text on the emulator, in the order of threads that $EMULATOR_ORDER says."""
+    optimised = optimise(program)
+    plan = partition(optimised, optimised.function("encode"), "f32")
+    launching = Launching(program, plan)
+    names = list(dict.fromkeys(launch.function for launch in launching.launches))
+    kernels = Emulation("test-emulated", emit_source("test", (plan,), "cuda"), names)
+    function = EmulatedFunction(
+        name="test.encode", kernels=kernels, launching=launching, records=Records(program, plan)
+    )
+    arrays = _arrays(program, inputs)
+    function([Segment(arrays=arrays, environment=dict(inputs.environment), key=inputs.key)])
     return {name: array.numpy() for name, array in arrays.items() if name == "payload" or name.startswith("state_")}
 
 
