@@ -6,6 +6,7 @@ ranks, and reports for itself.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 import traceback
@@ -89,6 +90,8 @@ def _run_rank(rank: int, cases: Sequence[tuple[Case, int]], folder: Path) -> Non
             _run_case(case, Ranks(rank, world, *groups[world]), folder)
         dist.barrier()
     dist.destroy_process_group()
+    sys.stderr.flush()
+    os._exit(0)  # without the interpreter's own end, in which Gloo's threads now and then abort the process
 
 
 def _group(rank: int, world: int) -> Any:

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from multiprocessing.connection import Connection
+from typing import NoReturn
 
 import torch
 import torch.distributed as dist
@@ -37,8 +38,8 @@ def work(rank: int, job: Job, events: Connection) -> None:
 
 @contextmanager
 def reporting(rank: int, events: Connection, current: Callable[[], int]) -> Iterator[None]:
-    """Around all that a worker does: an exception is reported as a Failure in the run that is `current`, and ends the
-    process with status 1."""
+    """Around all that a worker process does, which ends with it: with status 0, or after an exception, which is
+    reported as a Failure in the run that is `current`, with 1."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the starting process ends its workers itself
     try:
         yield
@@ -46,10 +47,16 @@ def reporting(rank: int, events: Connection, current: Callable[[], int]) -> Iter
         text = f"{type(problem).__name__}: {problem}"
         with suppress(OSError):  # nobody may be listening any more
             events.send(Failure(rank=rank, run=current(), error=text, traceback=traceback.format_exc()))
-        # no orderly shutdown: the others hang in a collective until this process's sockets are gone
-        events.close()
-        sys.stderr.flush()
-        os._exit(1)
+        _leave(events, 1)  # at once: the others hang in a collective until this process's sockets are gone
+    _leave(events, 0)
+
+
+def _leave(events: Connection, status: int) -> NoReturn:
+    """Without the interpreter's own end, in which Gloo's threads now and then abort the process."""
+    events.close()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
 
 
 def join_group(rank: int, workers: int, store: str, timeout_s: float) -> None:
