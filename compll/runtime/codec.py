@@ -19,6 +19,7 @@ from compll.runtime.scheduled import ScheduledCompressor
 from compll.runtime.sections import add_payloads, why_not_added
 from compll.runtime.states import States
 
+NOT_ENCODED = "could not encode its part; the message there says why"
 PROBE = 1024  # elements looked at before a whole gradient is searched for anything but zeros
 
 
@@ -118,6 +119,23 @@ class Codec:
     def payload(self, piece: Piece, buffer: torch.Tensor, dtype: torch.dtype, *, rank: int, hop: int = 0) -> Payload:
         return Payload(buffer=buffer, shape=piece.shape, dtype=dtype, key=self.key(piece, rank=rank, hop=hop))
 
+    def rows(
+        self,
+        pieces: Sequence[Piece],
+        flags: Sequence[Sequence[int]],
+        buffers: Sequence[Sequence[torch.Tensor]],
+        dtype: torch.dtype | None = None,
+    ) -> list[list[Payload | None]]:
+        """What each of several senders has of each piece, from their flags and payloads; `dtype`: of what was encoded
+        (None: the gradient's)."""
+        return [
+            [
+                self.payload(piece, theirs[i], dtype or piece.dtype, rank=rank) if is_whole(of_rank[i]) else None
+                for rank, (of_rank, theirs) in enumerate(zip(flags, buffers, strict=True))
+            ]
+            for i, piece in enumerate(pieces)
+        ]
+
     def merge(
         self, rows: Sequence[Sequence[Payload | None]], outs: Sequence[torch.Tensor], *, add: bool = False, mean: bool
     ) -> None:
@@ -151,7 +169,7 @@ class Codec:
         CompllError when a rank failed.
         """
         if not all(flag & SOUND for flag in flags):
-            raise CompllError("another rank could not encode its part; the message there says why")
+            raise CompllError(f"another rank {NOT_ENCODED}")
         means()
         broken = {part.piece.spec.name for part, flag in zip(parts, flags, strict=True) if not flag & FINITE}
         self.finite &= not broken
@@ -170,7 +188,7 @@ def flags_of_all(by_rank: Sequence[Sequence[int]], whose: str = "rank") -> list[
     messages are of."""
     failed = [f"{whose} {rank}" for rank, flags in enumerate(by_rank) if not all(flag & SOUND for flag in flags)]
     if failed:
-        raise CompllError(f"{', '.join(failed)} could not encode its part; the message there says why")
+        raise CompllError(f"{', '.join(failed)} {NOT_ENCODED}")
     return [joined(flags) for flags in zip(*by_rank, strict=True)]
 
 

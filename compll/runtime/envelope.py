@@ -58,5 +58,10 @@ def joined(flags: Sequence[int]) -> int:
     return together
 
 
+def counted(have: float, finite: float, sound: float, everyone: int) -> int:
+    """The flags of a sum, from on how many of all ranks it is there, finite and sound."""
+    return (have > 0) * HAS_GRADIENT | (finite == everyone) * FINITE | (sound == everyone) * SOUND
+
+
 def align(nbytes: int) -> int:
     return -(-nbytes // ALIGNMENT) * ALIGNMENT

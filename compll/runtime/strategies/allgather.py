@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
-from compll.runtime.codec import flags_of_all, is_whole
+from compll.runtime.codec import flags_of_all
 from compll.runtime.collectives import Handle
 from compll.runtime.envelope import Envelope
-from compll.runtime.gradients import GradientSpec
-from compll.runtime.pieces import Piece, cut
-from compll.runtime.strategies.base import Context, StateSpec, Unit
+from compll.runtime.strategies.base import Context, Unit, Unshared
 from compll.runtime.tasks import Graph, Kind, chain, compute, transfer
 
 
-class AllGather:
+class AllGather(Unshared):
     """The strategy that works for every program."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
-
-    def pieces(self, spec: GradientSpec, parts: int) -> Sequence[Piece]:
-        return cut(spec, parts, self._context.codec.own.first)
-
-    def states(self, piece: Piece) -> Iterator[StateSpec]:
-        yield StateSpec(name=piece.name, piece=piece, dtype=piece.dtype)
 
     def open(self, unit: Unit) -> Graph:
         exchange = Gathering(self._context, unit)
@@ -63,13 +52,6 @@ class Gathering:
         envelopes = self._received.view(self._collectives.world_size, -1)
         by_rank = [self._envelope.read_flags(envelope) for envelope in envelopes]
         parts, buffers = self._unit.parts, [self._envelope.payloads(envelope) for envelope in envelopes]
-        rows = [
-            [
-                self._codec.payload(part.piece, buffers[rank][i], part.piece.dtype, rank=rank) if is_whole(flags[i])
-                else None
-                for rank, flags in enumerate(by_rank)
-            ]
-            for i, part in enumerate(parts)
-        ]  # fmt: skip
+        rows = self._codec.rows([part.piece for part in parts], by_rank, buffers)
         outs: list[torch.Tensor] = [part.tensor for part in parts]
         self._codec.deliver(parts, flags_of_all(by_rank), lambda: self._codec.merge(rows, outs, mean=True))

@@ -7,23 +7,21 @@ by itself: in one message the order of a sum would depend on what else a bucket 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import torch
 
 from compll.diagnostics import UnsupportedError
 from compll.runtime.collectives import Handle
-from compll.runtime.envelope import FINITE, HAS_GRADIENT, SOUND, Envelope
-from compll.runtime.gradients import GradientSpec
-from compll.runtime.pieces import Piece, cut
+from compll.runtime.envelope import FINITE, HAS_GRADIENT, SOUND, Envelope, counted
 from compll.runtime.sections import typed_sections, why_not_added
-from compll.runtime.strategies.base import Context, StateSpec, Unit
+from compll.runtime.strategies.base import Context, Unit, Unshared
 from compll.runtime.tasks import Graph, Kind, chain, compute, transfer
 
 COUNTED = (HAS_GRADIENT, FINITE, SOUND)
 
 
-class AllReduce:
+class AllReduce(Unshared):
     """The strategy for linear programs: its traffic does not grow with the number of ranks."""
 
     def __init__(self, context: Context) -> None:
@@ -31,13 +29,7 @@ class AllReduce:
             raise UnsupportedError(
                 f"strategy='allreduce' needs payloads that add, but {problem}; use strategy='allgather'"
             )
-        self._context = context
-
-    def pieces(self, spec: GradientSpec, parts: int) -> Sequence[Piece]:
-        return cut(spec, parts, self._context.codec.own.first)
-
-    def states(self, piece: Piece) -> Iterator[StateSpec]:
-        yield StateSpec(name=piece.name, piece=piece, dtype=piece.dtype)
+        super().__init__(context)
 
     def open(self, unit: Unit) -> Graph:
         exchange = _Exchange(self._context, unit)
@@ -64,7 +56,8 @@ class _Exchange:
         return self._collectives.all_reduce([self._counts, *sections], done)
 
     def decode(self) -> None:
-        flags = [self._flag(counts) for counts in self._counts.tolist()]
+        everyone = self._collectives.world_size
+        flags = [counted(have, finite, sound, everyone) for have, finite, sound in self._counts.tolist()]
         rows = [
             [self._codec.payload(part.piece, payload, part.piece.dtype, rank=self._collectives.rank)]
             if flag & HAS_GRADIENT
@@ -73,11 +66,6 @@ class _Exchange:
         ]
         outs = [part.tensor for part in self._parts]
         self._codec.deliver(self._parts, flags, lambda: self._codec.merge(rows, outs, mean=False))
-
-    def _flag(self, counts: Sequence[float]) -> int:
-        have, finite, sound = counts
-        everyone = self._collectives.world_size
-        return (have > 0) * HAS_GRADIENT | (finite == everyone) * FINITE | (sound == everyone) * SOUND
 
     def _sections(self) -> Iterator[torch.Tensor]:
         for payload, part in zip(self._payloads, self._parts, strict=True):

@@ -12,7 +12,7 @@ from compll.runtime.codec import Codec, Part
 from compll.runtime.collectives import Collectives
 from compll.runtime.compressor import Compressor
 from compll.runtime.gradients import GradientSpec
-from compll.runtime.pieces import Piece
+from compll.runtime.pieces import Piece, cut
 from compll.runtime.strategies.memory import Arena
 from compll.runtime.tasks import Graph
 
@@ -78,3 +78,16 @@ class Strategy(Protocol):
         """The states that this rank keeps of a piece."""
 
     def open(self, unit: Unit) -> Graph: ...
+
+
+class Unshared:
+    """Pieces and states where every rank encodes all that it has, and nothing for others."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def pieces(self, spec: GradientSpec, parts: int) -> Sequence[Piece]:
+        return cut(spec, parts, self._context.codec.own.first)
+
+    def states(self, piece: Piece) -> Iterable[StateSpec]:
+        yield StateSpec(name=piece.name, piece=piece, dtype=piece.dtype)

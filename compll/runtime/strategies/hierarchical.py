@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 
 from compll.diagnostics import InternalError
-from compll.runtime.codec import Part, flags_of_all, is_whole
+from compll.runtime.codec import Part, flags_of_all
 from compll.runtime.collectives import Collectives, Handle
 from compll.runtime.envelope import ABSENT, HAS_GRADIENT, WHOLE, Envelope
 from compll.runtime.gradients import GradientSpec
@@ -111,14 +111,7 @@ class _Exchange:
         by_node = [self._payloads.read_flags(message) for message in messages]
         flags = flags_of_all(by_node, "node")
         buffers = [self._payloads.payloads(message) for message in messages]
-        rows = [
-            [
-                self._codec.payload(part.piece, buffers[node][i], torch.float32, rank=node) if is_whole(of_node[i])
-                else None
-                for node, of_node in enumerate(by_node)
-            ]
-            for i, part in enumerate(self._owned.parts)
-        ]  # fmt: skip
+        rows = self._codec.rows([part.piece for part in self._owned.parts], by_node, buffers, torch.float32)
         self._codec.merge(rows, self._means, mean=True)
         for out, mean, part in zip(self._owned.envelope.payloads(self._result), self._means, self._owned.parts):
             round_into(mean, _typed(out, part.piece))

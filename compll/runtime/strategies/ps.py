@@ -79,13 +79,7 @@ class _Exchange:
         by_rank = [envelope.read_flags(message) for message in messages]
         self._flags = flags_of_all(by_rank)
         buffers = [envelope.payloads(message) for message in messages]
-        rows = [
-            [
-                self._codec.payload(piece, buffers[rank][i], piece.dtype, rank=rank) if is_whole(flags[i]) else None
-                for rank, flags in enumerate(by_rank)
-            ]
-            for i, piece in enumerate(self._pieces)
-        ]
+        rows = self._codec.rows(self._pieces, by_rank, buffers)
         if self._dtype is None:
             self._add(rows)
         else:

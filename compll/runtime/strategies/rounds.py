@@ -7,34 +7,26 @@ was finite and sound everywhere; else the payloads are gathered.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 
 import torch
 
 from compll.codegen import ir
 from compll.runtime.collectives import Handle
 from compll.runtime.compressor import Compressor
-from compll.runtime.envelope import ABSENT, FINITE, HAS_GRADIENT, SOUND, WHOLE
-from compll.runtime.gradients import GradientSpec
+from compll.runtime.envelope import ABSENT, FINITE, SOUND, WHOLE, counted
 from compll.runtime.payload import Payload
-from compll.runtime.pieces import Piece, cut
 from compll.runtime.program import ANY_SHAPE
 from compll.runtime.rounds import Rounds
 from compll.runtime.strategies.allgather import Gathering
-from compll.runtime.strategies.base import Context, StateSpec, Unit
+from compll.runtime.strategies.base import Context, Unit, Unshared
 from compll.runtime.tasks import Graph, Kind, chain, compute, transfer
 
 
-class InRounds:
+class InRounds(Unshared):
     def __init__(self, context: Context) -> None:
-        self._context = context
+        super().__init__(context)
         self._rounds = _rounds_of(context.codec.own.first)
-
-    def pieces(self, spec: GradientSpec, parts: int) -> Sequence[Piece]:
-        return cut(spec, parts, self._context.codec.own.first)
-
-    def states(self, piece: Piece) -> Iterator[StateSpec]:
-        yield StateSpec(name=piece.name, piece=piece, dtype=piece.dtype)
 
     def open(self, unit: Unit) -> Graph:
         exchange = _Exchange(self._context, unit)
@@ -103,9 +95,8 @@ class _Exchange:
 
     def decode(self) -> None:
         """Every rank its own payloads: they are the same on all."""
-        everyone = self._collectives.world_size
         flags = [
-            (having > 0) * HAS_GRADIENT | (finite == everyone) * FINITE | (sound == everyone) * SOUND
+            counted(having, finite, sound, self._collectives.world_size)
             for having, (finite, sound) in zip(self._having.tolist(), self._counts.tolist(), strict=True)
         ]
         rows: list[list[Payload | None]] = [[None] for _ in self._parts]
