@@ -6,14 +6,17 @@ no more than note it. Waiting inside such a callback deadlocks Gloo.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
-from threading import Lock
 from typing import Any, Protocol
 
 import torch
 import torch.distributed as dist
 
 from compll.diagnostics import CompllError
+from compll.runtime.streams import Streams
+
+log = logging.getLogger("compll")
 
 #: Under its new name where torch has it: the old one warns there on every rank.
 gather_into = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
@@ -35,6 +38,10 @@ class Collectives(Protocol):
     @property
     def world_size(self) -> int: ...
 
+    @property
+    def device(self) -> torch.device:
+        """Where all tensors must be."""
+
     def all_gather(self, output: torch.Tensor, source: torch.Tensor, done: Callable[[], None]) -> Handle:
         """Every rank's `source`, in rank order, into `output` [world size * source]."""
 
@@ -54,38 +61,42 @@ class Collectives(Protocol):
     def bytes_sent(self) -> int:
         """What this rank has handed to operations so far; what it sends to itself is not counted."""
 
-    def close(self) -> None:
-        """Give the process group up, where that is safe. Nothing may be called afterwards."""
+    def close(self, *, unfinished: bool = False) -> None:
+        """Give the process group up, where that is safe. Nothing may be called afterwards. `unfinished`: some operation
+        is still on its way, perhaps for ever."""
 
 
 class _Works:
-    def __init__(self, works: Sequence[Any], done: Callable[[], None]) -> None:
-        self._works = works
-        self._left = len(works)
-        self._lock = Lock()
-        self._done = done
-        for work in works:
-            work.get_future().add_done_callback(self._one_done)
-        if not works:
+    """Keeps `tensors` until somebody has waited: NCCL works on their memory without holding them."""
+
+    def __init__(
+        self, works: Sequence[Any], tensors: Sequence[torch.Tensor], streams: Streams, done: Callable[[], None]
+    ) -> None:
+        self._works, self._tensors, self._done = works, tensors, done
+        self._problem: Exception | None = None
+        if works:
+            streams.complete(works, self._all_done)
+        else:
             done()
 
-    def _one_done(self, _: object) -> None:
-        with self._lock:
-            self._left -= 1
-            last = self._left == 0
-        if last:
-            self._done()
+    def _all_done(self, problem: Exception | None) -> None:
+        self._problem = problem
+        self._done()
 
     def wait(self) -> None:
+        if self._problem is not None:
+            raise self._problem
         for work in self._works:
             work.wait()
+        self._tensors = ()
 
 
 class TorchCollectives:
-    """On `group`, which nothing else uses and which is destroyed at the end if it `closes`."""
+    """On `group`, which nothing else uses and which is destroyed at the end if it `closes`, for tensors on the device
+    of `streams`."""
 
-    def __init__(self, group: Any, *, closes: bool) -> None:
-        self._group, self._closes = group, closes
+    def __init__(self, group: Any, streams: Streams, *, closes: bool) -> None:
+        self._group, self._streams, self._closes = group, streams, closes
         self._rank = dist.get_rank(group)
         self._world_size = dist.get_world_size(group)
         self._bytes_sent = 0
@@ -99,16 +110,22 @@ class TorchCollectives:
         return self._world_size
 
     @property
+    def device(self) -> torch.device:
+        return self._streams.device
+
+    @property
     def bytes_sent(self) -> int:
         return self._bytes_sent
 
     def all_gather(self, output: torch.Tensor, source: torch.Tensor, done: Callable[[], None]) -> Handle:
         self._bytes_sent += source.nbytes
-        return _Works([gather_into(output, source, group=self._group, async_op=True)], done)
+        work = gather_into(output, source, group=self._group, async_op=True)
+        return _Works([work], [output, source], self._streams, done)
 
     def all_reduce(self, tensors: Sequence[torch.Tensor], done: Callable[[], None]) -> Handle:
         self._bytes_sent += sum(tensor.nbytes for tensor in tensors)
-        return _Works([dist.all_reduce(t, group=self._group, async_op=True) for t in tensors], done)
+        works = [dist.all_reduce(t, group=self._group, async_op=True) for t in tensors]
+        return _Works(works, tensors, self._streams, done)
 
     def all_to_all(
         self, output: torch.Tensor, received: Sequence[int], source: torch.Tensor, sent: Sequence[int],
@@ -116,7 +133,7 @@ class TorchCollectives:
     ) -> Handle:  # fmt: skip
         self._bytes_sent += (sum(sent) - sent[self._rank]) * source.element_size()
         work = dist.all_to_all_single(output, source, list(received), list(sent), group=self._group, async_op=True)
-        return _Works([work], done)
+        return _Works([work], [output, source], self._streams, done)
 
     def shift(self, output: torch.Tensor, source: torch.Tensor, done: Callable[[], None]) -> Handle:
         sent, received = [0] * self._world_size, [0] * self._world_size
@@ -124,30 +141,43 @@ class TorchCollectives:
         received[(self._rank - 1) % self._world_size] = output.numel()
         return self.all_to_all(output, received, source, sent, done)  # Gloo's send and recv have no callbacks
 
-    def close(self) -> None:
+    def close(self, *, unfinished: bool = False) -> None:
         group, self._group = self._group, None
-        if group is not None and self._closes and dist.is_initialized():
+        if group is None or not dist.is_initialized():
+            return
+        if unfinished and self.device.type == "cuda":
+            _abort(group)
+        elif self._closes:
             dist.destroy_process_group(group)
+
+
+def _abort(group: Any) -> None:
+    """End the group's kernels, which may wait for a rank that is no more; whoever waits for them goes on."""
+    try:
+        group.abort()
+    except RuntimeError as problem:
+        log.warning("the process group could not be aborted: %s", problem)
 
 
 def from_first(collectives: Collectives, data: bytes) -> bytes:
     """Rank 0's bytes, on every rank; what the others give is not looked at."""
-    lengths = torch.empty(collectives.world_size, dtype=torch.int64)
-    collectives.all_gather(lengths, torch.tensor([len(data)]), lambda: None).wait()
-    mine = torch.zeros(int(lengths[0]), dtype=torch.uint8)
+    device = collectives.device
+    lengths = torch.empty(collectives.world_size, dtype=torch.int64, device=device)
+    collectives.all_gather(lengths, torch.tensor([len(data)], device=device), lambda: None).wait()
+    mine = torch.zeros(int(lengths[0]), dtype=torch.uint8, device=device)
     if collectives.rank == 0:
         mine.copy_(torch.frombuffer(bytearray(data), dtype=torch.uint8))
-    everyone = torch.empty(collectives.world_size * len(mine), dtype=torch.uint8)
+    everyone = torch.empty(collectives.world_size * len(mine), dtype=torch.uint8, device=device)
     collectives.all_gather(everyone, mine, lambda: None).wait()
     return bytes(everyone[: len(mine)].tolist())
 
 
 def check_agreement(collectives: TorchCollectives, digest: bytes, what: str) -> None:
     """Raise CompllError on every rank when the ranks' digests differ. `what` says what they are digests of."""
-    mine = torch.tensor(list(digest), dtype=torch.uint8)
-    everyone = torch.empty(collectives.world_size * len(mine), dtype=torch.uint8)
+    mine = torch.tensor(list(digest), dtype=torch.uint8, device=collectives.device)
+    everyone = torch.empty(collectives.world_size * len(mine), dtype=torch.uint8, device=collectives.device)
     collectives.all_gather(everyone, mine, lambda: None).wait()
-    rows = everyone.view(collectives.world_size, -1)
+    rows = everyone.cpu().view(collectives.world_size, -1)
     different = [rank for rank in range(collectives.world_size) if not torch.equal(rows[rank], rows[0])]
     if different:
         raise CompllError(f"all ranks need the same {what}; it differs between rank 0 and rank {different[0]}")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
@@ -21,29 +22,35 @@ from compll.runtime.gradients import Slice
 from compll.runtime.routing import Travel
 from compll.runtime.schedule import Closed, Ended, Event, Finish, Instruction, Opened, Run
 from compll.runtime.stats import Span, StepClock, Totals
+from compll.runtime.streams import Streams
 from compll.runtime.tasks import Kind, Task
 
 
 @dataclass(slots=True, kw_only=True)
 class Job:
-    """One bucket of one step, on its way; `ready` is when DDP handed it out, on time.perf_counter."""
+    """One bucket of one step, on its way. `mark` is what was enqueued when DDP handed it out (Streams.mark), `ready`
+    when that was done, on time.perf_counter."""
 
     bucket: int
     last: bool
     slices: Sequence[Slice]
     future: torch.futures.Future[torch.Tensor]
     buffer: torch.Tensor
+    mark: Any = None
     ready: float = field(default_factory=time.perf_counter)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What does not change from step to step."""
+    """What does not change from step to step. `patience_s`: how long a collective may take, where it does not find out
+    by itself that it takes too long."""
 
     codec: Codec
     following: Following
     collectives: Sequence[Collectives]
+    streams: Streams
     start_step: int
+    patience_s: float | None = None
 
 
 @dataclass(slots=True)
@@ -80,6 +87,19 @@ class Executor:
     def unfinished(self) -> list[Job]:
         """The buckets that DDP waits for."""
         return self._progress.jobs
+
+    @property
+    def in_flight(self) -> bool:
+        """Whether a collective is on its way."""
+        return bool(self._progress.flights)
+
+    @property
+    def patience(self) -> float | None:
+        """How many seconds the oldest collective on its way may still take; None: whatever it takes."""
+        if self._settings.patience_s is None or not self.in_flight:
+            return None
+        oldest = next(iter(self._progress.flights.values()))
+        return max(0.0, oldest.start + self._settings.patience_s - time.perf_counter())
 
     # --- events ------------------------------------------------------------------------------------------------------
 

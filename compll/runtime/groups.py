@@ -12,27 +12,57 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from compll.diagnostics import CompllError
+from compll.diagnostics import CompllError, UnsupportedError
 from compll.runtime.collectives import TorchCollectives, gather_into
+from compll.runtime.streams import Streams
+
+#: torch's watchdog ends a process whose NCCL collective takes longer than its group allows, and says nothing of what
+#: was synchronised. The worker gives up when the time is over, and has this much more to be heard.
+WATCHDOG_GRACE = timedelta(seconds=30)
 
 
-def open_collectives(parent: dist.ProcessGroup, own: dist.ProcessGroup | None = None) -> TorchCollectives:
+def open_collectives(
+    parent: dist.ProcessGroup, streams: Streams, own: dist.ProcessGroup | None = None
+) -> TorchCollectives:
     """On `own`, a group that nothing else uses, or on a new group with the ranks and the timeout of `parent`.
 
     All ranks must call this together. Raises CompllError when the ranks of `own` are others, or when a part of all
-    ranks cannot make a group by itself.
+    ranks cannot make a group by itself, and UnsupportedError for a group that does not reach the device.
     """
     if own is parent:
         raise CompllError("process_group needs a group that nothing else uses, got that of the DDP object")
+    _check_reaches(parent, streams.device, "the DDP object's")
     needed = dist.get_process_group_ranks(parent)
-    group: Any = _new_group(parent, needed) if own is None else own
+    group: Any = _new_group(parent, streams, needed) if own is None else own
+    _check_reaches(group, streams.device, "process_group")
     ranks = dist.get_process_group_ranks(group)
     if ranks != needed:
         raise CompllError(f"process_group needs the ranks of the DDP object, {needed}, got {ranks}")
-    return TorchCollectives(group, closes=own is None and not _is_partial(parent))
+    return TorchCollectives(group, streams, closes=own is None and not _is_partial(parent))
 
 
-def open_nodes(parent: dist.ProcessGroup, node_size: int) -> tuple[TorchCollectives, TorchCollectives]:
+def _check_reaches(group: dist.ProcessGroup, device: torch.device, whose: str) -> None:
+    on_gpu, found = device.type == "cuda", backend_of(group, device)
+    if found is None or (on_gpu and found != "nccl"):
+        need = "NCCL" if on_gpu else "Gloo"
+        raise UnsupportedError(
+            f"gradients on `{device}` need a process group with {need}, {whose} has {found or 'nothing'} for them: "
+            f"init_process_group({need.lower()!r})"
+        )
+
+
+def backend_of(group: dist.ProcessGroup, device: torch.device) -> str | None:
+    """What the group moves tensors of this device with, by torch's name; None where it cannot."""
+    try:
+        name: str = group._get_backend(device).name()
+    except RuntimeError:
+        return None
+    return name
+
+
+def open_nodes(
+    parent: dist.ProcessGroup, streams: Streams, node_size: int
+) -> tuple[TorchCollectives, TorchCollectives]:
     """The collectives inside this rank's node, and those of the ranks with its place in theirs; for all ranks to call.
 
     Raises CompllError unless the ranks make nodes of `node_size`.
@@ -42,21 +72,25 @@ def open_nodes(parent: dist.ProcessGroup, node_size: int) -> tuple[TorchCollecti
         raise CompllError(f"node_size needs to divide the number of ranks, {len(ranks)}, got {node_size}")
     nodes = [ranks[first : first + node_size] for first in range(0, len(ranks), node_size)]
     places = [ranks[place::node_size] for place in range(node_size)]
-    return _own_of(parent, nodes), _own_of(parent, places)
+    return _own_of(parent, streams, nodes), _own_of(parent, streams, places)
 
 
-def _own_of(parent: dist.ProcessGroup, groups: Sequence[Sequence[int]]) -> TorchCollectives:
+def _own_of(parent: dist.ProcessGroup, streams: Streams, groups: Sequence[Sequence[int]]) -> TorchCollectives:
     """A new group for each of these sets of ranks; the one that this rank is in."""
     me, partial = dist.get_rank(), _is_partial(parent)
-    made = [(ranks, _new_group(parent, ranks)) for ranks in groups if me in ranks or not partial]
-    return next(TorchCollectives(group, closes=not partial) for ranks, group in made if me in ranks)
+    made = [(ranks, _new_group(parent, streams, ranks)) for ranks in groups if me in ranks or not partial]
+    return next(TorchCollectives(group, streams, closes=not partial) for ranks, group in made if me in ranks)
 
 
-def _new_group(parent: dist.ProcessGroup, ranks: Sequence[int]) -> Any:
-    partial = _is_partial(parent)
+def _new_group(parent: dist.ProcessGroup, streams: Streams, ranks: Sequence[int]) -> Any:
+    """With what `parent` has for this device; by itself a new group takes what the default group has."""
+    partial, device = _is_partial(parent), streams.device
     if partial:
-        _check_equal_counts(parent)
-    return dist.new_group(list(ranks), timeout=group_timeout(parent), use_local_synchronization=partial)
+        _check_equal_counts(parent, device)
+    timeout = group_timeout(parent, device) + (WATCHDOG_GRACE if device.type == "cuda" else timedelta())
+    return dist.new_group(
+        list(ranks), timeout=timeout, backend=backend_of(parent, device), use_local_synchronization=partial
+    )
 
 
 def _is_partial(group: dist.ProcessGroup) -> bool:
@@ -65,9 +99,9 @@ def _is_partial(group: dist.ProcessGroup) -> bool:
     return dist.get_world_size(group) != dist.get_world_size()
 
 
-def _check_equal_counts(parent: dist.ProcessGroup) -> None:
-    counts = torch.empty(dist.get_world_size(parent), dtype=torch.int64)
-    mine = torch.tensor([len(dist.distributed_c10d._world.pg_names)])
+def _check_equal_counts(parent: dist.ProcessGroup, device: torch.device) -> None:
+    counts = torch.empty(dist.get_world_size(parent), dtype=torch.int64, device=device)
+    mine = torch.tensor([len(dist.distributed_c10d._world.pg_names)], device=device)
     gather_into(counts, mine, group=parent)
     if len(set(counts.tolist())) > 1:
         raise CompllError(
@@ -76,7 +110,7 @@ def _check_equal_counts(parent: dist.ProcessGroup) -> None:
         )
 
 
-def group_timeout(group: dist.ProcessGroup) -> timedelta:
-    """The timeout that a group was made with; a new group does not inherit it."""
-    device = "cuda" if dist.get_backend(group) == "nccl" else "cpu"
-    return group._get_backend(torch.device(device)).options._timeout
+def group_timeout(group: dist.ProcessGroup, device: torch.device) -> timedelta:
+    """The timeout that a group was made with, for tensors of this device; a new group does not inherit it."""
+    timeout: timedelta = group._get_backend(device).options._timeout
+    return timeout

@@ -19,13 +19,14 @@ from compll.runtime.compressor import Compressor
 from compll.runtime.executor import Settings
 from compll.runtime.following import DecidingLate, Following
 from compll.runtime.gradients import GradientSpec
-from compll.runtime.groups import open_collectives, open_nodes
+from compll.runtime.groups import group_timeout, open_collectives, open_nodes
 from compll.runtime.options import OPTION_NAMES, Schedule, SyncOptions
 from compll.runtime.plan import Plan, read_plan
 from compll.runtime.program import ANY_SHAPE
 from compll.runtime.scheduled import ScheduledCompressor
 from compll.runtime.states import States
 from compll.runtime.strategies import Context, check_strategies, default_strategy
+from compll.runtime.streams import Streams
 
 #: Options that may differ between ranks, or that are compared by what they lead to.
 NOT_COMPARED = ("process_group", "backend", "plan")
@@ -40,16 +41,16 @@ class Opening:
     given: Mapping[str, Any]
     specs: Sequence[GradientSpec]
 
-    def open(self, parent: dist.ProcessGroup, device: torch.device) -> Settings:
-        """For all ranks of `parent` to call. Raises CompllError where an argument does not fit, on all of them where
-        the ranks' arguments differ."""
+    def open(self, parent: dist.ProcessGroup, streams: Streams) -> Settings:
+        """For all ranks of `parent` to call, while they are `streams.working()`. Raises CompllError where an argument
+        does not fit, on all of them where the ranks' arguments differ."""
         compressor, schedule = self.compressor, Schedule(self.given)
         if self.options.feedback != "auto":
             compressor = compressor.with_feedback(self.options.feedback == "on")
         plan, problem = self._plan_or_problem(compressor)
         own = ScheduledCompressor(compressor, schedule)
         passing = ScheduledCompressor(compressor.with_feedback(_keeps_unsent(compressor)), schedule)
-        collectives = open_collectives(parent, self.options.process_group)
+        collectives = open_collectives(parent, streams, self.options.process_group)
         digest = self._digest(own.first, problem or plan)
         check_agreement(collectives, digest, "compressor, parameters, options, plan, ranks per node and model")
         if problem is not None:
@@ -59,16 +60,20 @@ class Opening:
             rank=collectives.rank, world_size=collectives.world_size, threads=torch.get_num_threads(),
         )  # fmt: skip
         size = self._nodes_of(plan, collectives.world_size)
-        node, across = (None, None) if size is None else open_nodes(parent, size)
+        node, across = (None, None) if size is None else open_nodes(parent, streams, size)
         context = Context(codec=codec, collectives=collectives, node=node, across=across)
         options: dict[str, Any] = {"alone": self.options.fusion == "none", "debug": self.options.debug}
         following = (
-            DecidingLate(self.specs, context, device, **options)
+            DecidingLate(self.specs, context, streams.device, **options)
             if plan is None
-            else Following(plan, self.specs, context, device, **options)
+            else Following(plan, self.specs, context, streams.device, **options)
         )
         groups = [group for group in (collectives, node, across) if group is not None]
-        return Settings(codec=codec, following=following, collectives=groups, start_step=self.options.start_step)
+        patience = group_timeout(parent, streams.device).total_seconds() if streams.device.type == "cuda" else None
+        return Settings(
+            codec=codec, following=following, collectives=groups, streams=streams, start_step=self.options.start_step,
+            patience_s=patience,
+        )  # fmt: skip
 
     def _plan(self, compressor: Compressor) -> Plan:
         compressible = {spec.name: spec.compressible for spec in self.specs}

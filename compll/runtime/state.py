@@ -89,12 +89,16 @@ class State:
             mine.fresh = theirs.fresh
 
     def state_dict(self) -> dict[str, Any]:
-        """Copies: {"residual": tensor or None, "states": {name: tensor}}."""
-        copy = self.clone()
-        return {"residual": copy.residual, "states": copy.states}
+        """Copies on the CPU: {"residual": tensor or None, "states": {name: tensor}}."""
+        residual = self.clone().residual
+        return {
+            "residual": None if residual is None else residual.cpu(),
+            "states": {name: tensor.to("cpu", copy=True) for name, tensor in self.states.items()},
+        }
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
-        """Take over saved values. Raises CompllError naming the tensor that is missing or has another shape."""
+        """Take over saved values, from whatever device. Raises CompllError naming the tensor that is missing or has
+        another shape."""
         theirs = dict(State(residual=saved["residual"], states=dict(saved["states"])).tensors())
         mine = dict(self.tensors())
         if mine.keys() != theirs.keys():

@@ -21,8 +21,10 @@ from compll.runtime.load import load
 from compll.runtime.opening import Opening
 from compll.runtime.options import split_arguments
 from compll.runtime.payload import Payload
+from compll.runtime.placement import check_backend, check_plan, device_of
 from compll.runtime.plan import Plan
 from compll.runtime.stats import SyncStats, summary
+from compll.runtime.streams import open_streams
 from compll.runtime.trace import chrome_trace
 from compll.runtime.worker import Worker
 
@@ -52,9 +54,18 @@ class SyncState:
             compressor = load(compressor, backend=arguments.get("backend", "auto"))
         self.options, given = split_arguments(arguments, tuple(compressor.params), compressor.name)
         self._table = gradient_table(ddp.module, self.options.min_numel, ddp.parameters_to_ignore)
+        device = device_of({spec.name: parameter.device for parameter, spec in self._table.items()})
+        check_backend(device, compressor.backend)
+        check_plan(device, self.options.plan)
         specs = list(self._table.values())
         opening = Opening(options=self.options, compressor=compressor, given=given, specs=specs)
-        settings = opening.open(ddp.process_group, torch.device("cpu"))
+        self._streams = open_streams(device)
+        try:
+            with self._streams.working():
+                settings = opening.open(ddp.process_group, self._streams)
+        except BaseException:
+            self._streams.close()
+            raise
         self._codec, self._following = settings.codec, settings.following
         self._worker = Worker(settings)
         log.info("%r with %s, %d of %d gradients compressed", compressor, self.options, *self._counts())
@@ -79,11 +90,14 @@ class SyncState:
         buffer = bucket.buffer()
         if buffer.is_sparse:
             raise CompllError("a sparse gradient came up, which compll does not synchronise: make its module dense")
-        future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
+        future = self._streams.future()
         slices = list(cut_bucket(buffer, bucket.gradients(), bucket.parameters(), self._table))
         self._worker.submit(
-            Job(bucket=bucket.index(), last=bucket.is_last(), slices=slices, future=future, buffer=buffer)
-        )
+            Job(
+                bucket=bucket.index(), last=bucket.is_last(), slices=slices, future=future, buffer=buffer,
+                mark=self._streams.mark(),
+            )
+        )  # fmt: skip
         failure = self._worker.failure
 
         def result(done: torch.futures.Future[torch.Tensor]) -> torch.Tensor:
@@ -93,22 +107,25 @@ class SyncState:
         return future.then(result)
 
     def state_dict(self) -> dict[str, Any]:
-        """Plain tensors and numbers (`torch.load(weights_only=True)` reads them), states keyed by parameter name.
+        """Plain tensors and numbers (`torch.load(weights_only=True)` reads them), states keyed by parameter name;
+        tensors on the CPU, whatever the gradients are on.
 
         Each rank has its own; save all of them. Call it between steps. Raises CompllError after a step that failed.
         """
         if self._worker.failure.in_step:
             raise CompllError(f"states of a step that failed are not worth saving: {self._worker.failure.message}")
         plan = self._following.state_dict()
-        return saved_state(self._identity(), step=self.step, plan=plan, states=self._codec.states)
+        with self._streams.working():
+            return saved_state(self._identity(), step=self.step, plan=plan, states=self._codec.states)
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Go on where `state_dict` was taken. Raises CompllError naming what does not fit, and leaves all as it was."""
         check_identity(saved, self._identity())
-        with self._following.resuming(saved["plan"]):
-            check_states(saved["states"], self._codec.states)
-        for name, state in self._codec.states.items():
-            state.load_state_dict(saved["states"][name])
+        with self._streams.working():
+            with self._following.resuming(saved["plan"]):
+                check_states(saved["states"], self._codec.states)
+            for name, state in self._codec.states.items():
+                state.load_state_dict(saved["states"][name])
         self._codec.step = int(saved["step"])
 
     def stats(self) -> SyncStats:
@@ -119,9 +136,11 @@ class SyncState:
             if found:
                 reports[name] = [payload for step, payload in found if step == max(step for step, _ in found)]
         specs = list(self._table.values())
-        pieces, states = self._following.routing.pieces, self._codec.states
-        norms = {spec.name: states.residual_norm(piece.name for piece in pieces.get(spec.name, ())) for spec in specs}
-        return summary(specs, self._worker.executor.totals, reports, norms)
+        cut, states = self._following.routing.pieces, self._codec.states
+        of_spec = {spec.name: [piece.name for piece in cut.get(spec.name, ())] for spec in specs}
+        with self._streams.working():
+            norms = {name: states.residual_norm(its_pieces) for name, its_pieces in of_spec.items()}
+            return summary(specs, self._worker.executor.totals, reports, norms)
 
     def trace(self) -> dict[str, Any]:
         """This rank's last steps (64 at most) as a timeline in the Chrome trace format, to be written as JSON."""
@@ -189,9 +208,6 @@ def _check_model(ddp: object) -> None:
         raise CompllError(
             "this DDP object already has a communication hook, and it takes only one: make SyncState on a fresh one"
         )
-    on_gpu = next((n for n, p in ddp.module.named_parameters() if p.device.type != "cpu"), None)
-    if on_gpu is not None:
-        raise UnsupportedError(f"parameter `{on_gpu}` is not on the CPU; the hook works on CPU gradients today")
 
 
 def _is_fsdp(kind: type) -> bool:

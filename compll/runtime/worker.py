@@ -1,13 +1,18 @@
 """The one thread that encodes, issues collectives and decodes, in order. It sleeps until an event comes.
 
-On the CPU, DDP calls its hook on the thread that runs backward: what is done there overlaps nothing.
+On the CPU, DDP calls its hook on the thread that runs backward: what is done there overlaps nothing. On a GPU that
+thread runs ahead of the device, and a bucket that it has handed out is yet to come: the worker takes it up when the
+device has it, since it would have to wait for it otherwise, and with it whatever else there is to do.
 """
 
 from __future__ import annotations
 
 import logging
+import time
 import weakref
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, field
+from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread, current_thread
 from typing import Union
@@ -27,7 +32,14 @@ class Stop:
     """Ends the thread."""
 
 
-Message = Union[Job, Ended, Stop]
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """The device has the next bucket, or has failed."""
+
+    problem: Exception | None
+
+
+Message = Union[Job, Reached, Ended, Stop]
 
 
 class Failure:
@@ -86,19 +98,28 @@ class _Thread:
     executor: Executor
     settings: Settings
     failure: Failure
+    coming: deque[Job] = field(default_factory=deque)  # handed out, but not there yet
 
     def serve(self) -> None:
         torch.set_num_threads(self.settings.codec.threads)
-        schedule = Schedule()
         try:
-            while not isinstance(message := self._next_message(schedule), Stop):
-                self._handle(message, schedule)
-            if self.executor.unfinished:
-                raise CompllError("SyncState was closed in the middle of a step")
+            with self.settings.streams.working():
+                self._work()
         except Exception as problem:  # whatever it is, DDP must hear of it
             self._fail(problem)
-        for collectives in self.settings.collectives:
-            collectives.close()  # a process group keeps threads of its own until then
+        unfinished = self.executor.in_flight
+        try:
+            for collectives in self.settings.collectives:
+                collectives.close(unfinished=unfinished)  # a process group keeps threads of its own until then
+        finally:
+            self.settings.streams.close()
+
+    def _work(self) -> None:
+        schedule = Schedule()
+        while not isinstance(message := self._next_message(schedule), Stop):
+            self._handle(message, schedule)
+        if self.executor.unfinished or self.coming:
+            raise CompllError("SyncState was closed in the middle of a step")
 
     def _next_message(self, schedule: Schedule) -> Message:
         """What has come in goes before what is to do: it may be more urgent. Sleeps where there is neither."""
@@ -108,18 +129,39 @@ class _Thread:
             except Empty:
                 instruction = schedule.next()
                 if instruction is None:
-                    return self.queue.get()
+                    return self._sleep()
                 self.executor.run(instruction)
                 if isinstance(instruction, Run):
                     schedule.handle(Ended(instruction.unit, instruction.task))
 
-    def _handle(self, message: Job | Ended, schedule: Schedule) -> None:
-        if isinstance(message, Job):
-            for event in self.executor.accept(message):
-                schedule.handle(event)
-        else:
-            self.executor.arrived(message)
-            schedule.handle(message)
+    def _sleep(self) -> Message:
+        try:
+            return self.queue.get(timeout=self.executor.patience)
+        except Empty:
+            raise CompllError(
+                f"a collective was not complete after {self.settings.patience_s:g} s, the timeout of the process group"
+            ) from None
+
+    def _handle(self, message: Job | Reached | Ended, schedule: Schedule) -> None:
+        match message:
+            case Job():
+                self.coming.append(message)
+                self.settings.streams.reached(message.mark, partial(_tell_reached, self.queue))
+            case Reached(problem):
+                if problem is not None:
+                    raise problem
+                self._take_up(self.coming[0], schedule)
+                self.coming.popleft()  # not before: whoever fails looks here for buckets that DDP waits for
+            case Ended():
+                self.executor.arrived(message)
+                schedule.handle(message)
+
+    def _take_up(self, job: Job, schedule: Schedule) -> None:
+        if job.mark is not None:
+            job.ready = time.perf_counter()
+        self.settings.streams.follow(job.mark, job.buffer)
+        for event in self.executor.accept(job):
+            schedule.handle(event)
 
     def _fail(self, problem: Exception) -> None:
         """Fail this step's buckets and those that still come, and give the process group up."""
@@ -131,7 +173,7 @@ class _Thread:
                 f"compressor `{codec.own.first.name}` failed on rank {codec.rank} "
                 f"in step {codec.step} while {self.executor.doing or 'starting'}: {problem}"
             )
-        waiting = list(self.executor.unfinished)
+        waiting = [*self.executor.unfinished, *self.coming]
         while not self.queue.empty():
             later = self.queue.get()
             if isinstance(later, Job):
@@ -139,3 +181,7 @@ class _Thread:
         for job in waiting:
             if not job.future.done():
                 job.future.set_result(torch.empty(0))  # a sentinel: what DDP sees is raised from the failure
+
+
+def _tell_reached(queue: SimpleQueue[Message], problem: Exception | None) -> None:
+    queue.put(Reached(problem))

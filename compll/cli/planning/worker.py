@@ -15,6 +15,7 @@ from compll.cli.training.worker import join_group, reporting
 from compll.runtime.collectives import Collectives
 from compll.runtime.groups import open_collectives, open_nodes
 from compll.runtime.planning.profile import Profile
+from compll.runtime.streams import HostStreams
 
 #: What torchrun tells the processes that it starts.
 LAUNCHED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -54,9 +55,10 @@ def launched_profile(wanted: Wanted) -> Profile | None:
 def _measured(wanted: Wanted, doing: Callable[[int], None]) -> Profile:
     torch.set_num_threads(wanted.threads)
     world = dist.distributed_c10d._get_default_group()
-    everyone = open_collectives(world)
+    streams = HostStreams()
+    everyone = open_collectives(world, streams)
     groups: dict[str, Collectives] = {"all": everyone}
     if 1 < wanted.node_size < wanted.workers:
-        node, across = open_nodes(world, wanted.node_size)
+        node, across = open_nodes(world, streams, wanted.node_size)
         groups |= {"node": node, "across": across}
     return profile(wanted, groups, doing)

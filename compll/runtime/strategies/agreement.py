@@ -20,9 +20,9 @@ TEXT_BYTES = 512
 def compared(context: Context, unit: Unit, strategy: str, graph: Graph) -> Graph:
     """The graph after a comparison that raises CompllError on every rank when two ranks differ."""
     text = _describe(context, unit, strategy).encode()[:TEXT_BYTES]
-    mine = torch.zeros(TEXT_BYTES, dtype=torch.uint8)
+    mine = torch.zeros(TEXT_BYTES, dtype=torch.uint8, device=context.collectives.device)
     mine[: len(text)] = torch.tensor(list(text), dtype=torch.uint8)
-    everyone = torch.zeros(context.collectives.world_size, TEXT_BYTES, dtype=torch.uint8)
+    everyone = mine.new_zeros(context.collectives.world_size, TEXT_BYTES)
 
     def announce(done: Callable[[], None]) -> Handle:
         return _Compared(context.collectives.all_gather(everyone.view(-1), mine, done), everyone)
@@ -48,10 +48,11 @@ class _Compared:
 
     def wait(self) -> None:
         self.handle.wait()
-        for rank, theirs in enumerate(self.everyone):
-            if not torch.equal(theirs, self.everyone[0]):
+        rows = self.everyone.cpu()
+        for rank, theirs in enumerate(rows):
+            if not torch.equal(theirs, rows[0]):
                 raise CompllError(
-                    f"ranks are about to exchange different things: rank 0 {_text(self.everyone[0])}; rank {rank} "
+                    f"ranks are about to exchange different things: rank 0 {_text(rows[0])}; rank {rank} "
                     f"{_text(theirs)}"
                 )
 

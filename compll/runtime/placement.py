@@ -1,0 +1,51 @@
+"""Which device a model's gradients are on, and what else must be there for it; said at once, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+from compll.diagnostics import CompllError, UnsupportedError
+from compll.runtime.devices import missing_devices
+
+WORKING = ("cpu", "cuda")
+
+
+def device_of(gradients: Mapping[str, torch.device]) -> torch.device:
+    """The one device of all gradients, by the parameters' names; the CPU where there are none.
+
+    Raises UnsupportedError for a device that is neither the CPU nor a CUDA one, or for a second one.
+    """
+    found: dict[torch.device, str] = {}
+    for name, device in gradients.items():
+        if device.type not in WORKING:
+            raise UnsupportedError(f"the hook needs gradients on the CPU or a CUDA device, `{name}` is on `{device}`")
+        found.setdefault(device, name)
+    if len(found) > 1:
+        (one, first), (other, second) = list(found.items())[:2]
+        raise UnsupportedError(
+            f"all gradients of a model need to be on one device, `{first}` is on `{one}` and `{second}` on `{other}`"
+        )
+    return next(iter(found), torch.device("cpu"))
+
+
+def check_backend(device: torch.device, backend: str) -> None:
+    """Raise CompllError where kernels of `backend` do not run on gradients there, or what they need is missing."""
+    on_gpu = device.type == "cuda"
+    if backend != "auto" and (backend == "cuda") != on_gpu:
+        need = "CUDA gradients" if backend == "cuda" else "CPU gradients"
+        way = "'auto' or 'cuda'" if on_gpu else "'auto', 'cpu' or 'reference'"
+        raise CompllError(f"backend={backend!r} needs {need}, those of this model are on `{device}`: take {way}")
+    problem = missing_devices().get("cuda") if on_gpu else None
+    if problem is not None:
+        raise CompllError(f"gradients on `{device}` need backend `cuda`, which is not there: {problem}")
+
+
+def check_plan(device: torch.device, plan: str) -> None:
+    """Raise UnsupportedError for a plan that would be made from what is not measured on this device."""
+    if device.type == "cuda" and plan == "auto":
+        raise UnsupportedError(
+            f"plan='auto' measures on the CPU, the gradients of this model are on `{device}`: give the path of a plan "
+            "that `compll plan --device cuda` has made, or a strategy"
+        )

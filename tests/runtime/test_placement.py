@@ -1,0 +1,126 @@
+"""What a model on a GPU needs is said at once and by name: what is needed, and what was found."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from runtime.fake_streams import FakeDevice, install
+
+from compll.diagnostics import CompllError, UnsupportedError
+from compll.runtime import groups, placement
+from compll.runtime.groups import backend_of, group_timeout, open_collectives
+from compll.runtime.placement import check_backend, check_plan, device_of
+from compll.runtime.streams import CudaStreams, HostStreams
+
+CPU, GPU, OTHER = (torch.device(name) for name in ("cpu", "cuda:0", "cuda:1"))
+
+
+def group(**backends: str) -> Any:
+    """A process group that moves tensors of each type of device by some backend."""
+
+    def backend(device: torch.device) -> Any:
+        if device.type not in backends:
+            raise RuntimeError(f"No backend type associated with device type {device.type}")
+        options = SimpleNamespace(_timeout=timedelta(seconds=7))
+        return SimpleNamespace(name=lambda: backends[device.type], options=options)
+
+    return SimpleNamespace(_get_backend=backend)
+
+
+def test_where_gradients_are() -> None:
+    assert device_of({}) == CPU
+    assert device_of({"a": CPU, "b": CPU}) == CPU
+    assert device_of({"a": OTHER, "b": OTHER}) == OTHER
+
+
+def test_two_devices_are_named() -> None:
+    with pytest.raises(UnsupportedError, match="one device, `a` is on `cuda:0` and `c` on `cuda:1`"):
+        device_of({"a": GPU, "b": GPU, "c": OTHER})
+    with pytest.raises(UnsupportedError, match="one device, `a` is on `cpu` and `b` on `cuda:0`"):
+        device_of({"a": CPU, "b": GPU})
+
+
+def test_another_kind_of_device_is_named() -> None:
+    with pytest.raises(UnsupportedError, match="needs gradients on the CPU or a CUDA device, `b` is on `meta`"):
+        device_of({"a": CPU, "b": torch.device("meta")})
+
+
+@pytest.mark.parametrize("backend", ["cpu", "emulator", "reference"])
+def test_a_backend_of_the_cpu_is_refused_on_a_gpu(backend: str) -> None:
+    expected = f"backend='{backend}' needs CPU gradients, those of this model are on `cuda:0`: take 'auto' or 'cuda'"
+    with pytest.raises(CompllError, match=expected):
+        check_backend(GPU, backend)
+    check_backend(CPU, backend)
+
+
+def test_the_gpu_s_backend_is_refused_on_the_cpu() -> None:
+    with pytest.raises(CompllError, match="backend='cuda' needs CUDA gradients, those of this model are on `cpu`"):
+        check_backend(CPU, "cuda")
+
+
+@pytest.mark.parametrize("backend", ["auto", "cuda"])
+def test_no_cupy(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placement, "missing_devices", lambda: {"cuda": "CuPy is not installed; `pip install it`"})
+    with pytest.raises(CompllError, match="gradients on `cuda:0` need backend `cuda`, .*: CuPy is not installed"):
+        check_backend(GPU, backend)
+    monkeypatch.setattr(placement, "missing_devices", dict)
+    check_backend(GPU, backend)
+
+
+def test_a_plan_from_measurements_of_the_cpu() -> None:
+    with pytest.raises(UnsupportedError, match="plan='auto' measures on the CPU, .* on `cuda:0`: .* --device cuda"):
+        check_plan(GPU, "auto")
+    check_plan(GPU, "all")
+    check_plan(CPU, "auto")
+
+
+@pytest.mark.parametrize(
+    "backends, found", [({"cpu": "gloo", "cuda": "gloo"}, "gloo"), ({"cpu": "gloo"}, "nothing")], ids=["gloo", "none"]
+)
+def test_a_group_without_nccl(
+    backends: dict[str, str], found: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(FakeDevice(), monkeypatch)
+    streams = CudaStreams(GPU)
+    expected = f"gradients on `cuda:0` need a process group with NCCL, the DDP object's has {found} for them"
+    with pytest.raises(UnsupportedError, match=expected):
+        open_collectives(group(**backends), streams)
+    monkeypatch.setattr(groups.dist, "get_process_group_ranks", lambda given: [0])
+    expected = f"gradients on `cuda:0` need a process group with NCCL, process_group has {found} for them"
+    with pytest.raises(UnsupportedError, match=expected):
+        open_collectives(group(cuda="nccl"), streams, group(**backends))
+
+
+def test_a_group_without_gloo() -> None:
+    expected = "gradients on `cpu` need a process group with Gloo, the DDP object's has nothing for them"
+    with pytest.raises(UnsupportedError, match=expected):
+        open_collectives(group(cuda="nccl"), HostStreams())
+
+
+@pytest.mark.parametrize("device, backend, seconds", [(GPU, "nccl", 37), (CPU, "gloo", 7)])
+def test_the_own_group_is_of_the_gradients_kind(
+    device: torch.device, backend: str, seconds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the default group is; on a GPU torch's watchdog is given longer than the worker."""
+    asked: list[dict[str, Any]] = []
+
+    def new_group(ranks: list[int], **options: Any) -> Any:
+        asked.append(options)
+        return group(cpu="gloo", cuda="nccl")
+
+    install(FakeDevice(), monkeypatch)
+    for name, result in (("get_process_group_ranks", [0]), ("get_world_size", 1), ("get_rank", 0)):
+        monkeypatch.setattr(groups.dist, name, lambda *given, result=result: result)
+    monkeypatch.setattr(groups.dist, "new_group", new_group)
+    parent = group(cpu="gloo", cuda="nccl")
+    collectives = open_collectives(parent, CudaStreams(device) if device is GPU else HostStreams())
+    assert collectives.device == device
+    assert asked == [
+        {"backend": backend, "timeout": timedelta(seconds=seconds), "use_local_synchronization": False}
+    ]  # fmt: skip
+    assert backend_of(parent, device) == backend
+    assert group_timeout(parent, device) == timedelta(seconds=7)
