@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
 
 from compll.diagnostics import CompllError
 from compll.runtime.compressor import Compressor
-from compll.runtime.envelope import ABSENT, FINITE, HAS_GRADIENT, SOUND, joined
+from compll.runtime.envelope import ABSENT, FINITE, HAS_GRADIENT, SOUND, WHOLE, joined, where_finite
 from compll.runtime.key import Key
 from compll.runtime.payload import Payload
 from compll.runtime.pieces import Piece
@@ -20,7 +20,6 @@ from compll.runtime.sections import add_payloads, why_not_added
 from compll.runtime.states import States
 
 NOT_ENCODED = "could not encode its part; the message there says why"
-PROBE = 1024  # elements looked at before a whole gradient is searched for anything but zeros
 
 
 @dataclass(slots=True)
@@ -72,14 +71,13 @@ class Codec:
 
     # --- encode ------------------------------------------------------------------------------------------------------
 
-    def encode(self, parts: Sequence[Part], outs: Sequence[torch.Tensor]) -> list[int]:
-        """This rank's own parts into zeroed payloads; their flags."""
-        flags = [HAS_GRADIENT | SOUND if part.present else ABSENT for part in parts]
+    def encode(self, parts: Sequence[Part], outs: Sequence[torch.Tensor]) -> torch.Tensor:
+        """This rank's own parts into zeroed payloads; their flags, uint8 on their device."""
+        flags = [WHOLE if part.present else ABSENT for part in parts]
         present = [i for i, part in enumerate(parts) if part.present]
         sums = [Sum(parts[i].piece, parts[i].tensor, outs[i], parts[i].piece.name) for i in present]
-        for i, finite in zip(present, self._encode(self.own, sums, hop=0), strict=True):
-            flags[i] |= FINITE if finite else 0
-        return flags
+        finite = dict(zip(present, self._encode(self.own, sums, hop=0), strict=True))
+        return where_finite(flags, finite, outs[0].device if outs else torch.device("cpu"))
 
     def encode_rounds(self, parts: Sequence[Part], outs: Sequence[torch.Tensor]) -> Rounds:
         """This rank's own parts, present or not, by a program that needs the means of others on the way."""
@@ -90,19 +88,20 @@ class Codec:
             self.reports[part.piece.name] = (self.step, payload)
         return rounds
 
-    def encode_sums(self, sums: Sequence[Sum], flags: Sequence[int], *, hop: int) -> list[int]:
-        """What was merged (f32) into zeroed payloads, where the flags say that there is something; new flags.
+    def encode_sums(
+        self, sums: Mapping[int, Sum], flags: Sequence[int], device: torch.device, *, hop: int
+    ) -> torch.Tensor:
+        """What was merged (f32) into zeroed payloads, by position, where the flags say that there is something; new
+        flags, uint8 on the device.
 
         The `hop`-th re-encoding draws other private numbers than the others.
         """
-        there = [i for i, flag in enumerate(flags) if is_whole(flag)]
-        result = list(flags)
-        for i, finite in zip(there, self._encode(self.passing, [sums[i] for i in there], hop=hop), strict=True):
-            result[i] &= ~(0 if finite else FINITE)
-        return result
+        there = [position for position in sums if is_whole(flags[position])]
+        encoded = self._encode(self.passing, [sums[position] for position in there], hop=hop)
+        return where_finite(flags, dict(zip(there, encoded, strict=True)), device)
 
-    def _encode(self, compressors: ScheduledCompressor, sums: Sequence[Sum], *, hop: int) -> list[bool]:
-        """Whether each was finite."""
+    def _encode(self, compressors: ScheduledCompressor, sums: Sequence[Sum], *, hop: int) -> list[torch.Tensor]:
+        """Whether each was finite: bool [1] on its device."""
         if not sums:
             return []
         states = [self.states.use(s.state) for s in sums]
@@ -112,7 +111,7 @@ class Codec:
         )
         for s, payload in zip(sums, payloads, strict=True):
             self.reports[s.state] = (self.step, payload)
-        return [payload.finite for payload in payloads]
+        return [payload.is_finite for payload in payloads]
 
     # --- merge -------------------------------------------------------------------------------------------------------
 
@@ -190,9 +189,3 @@ def flags_of_all(by_rank: Sequence[Sequence[int]], whose: str = "rank") -> list[
     if failed:
         raise CompllError(f"{', '.join(failed)} {NOT_ENCODED}")
     return [joined(flags) for flags in zip(*by_rank, strict=True)]
-
-
-def is_zero(gradient: torch.Tensor) -> bool:
-    """Whether every element is zero, which is how a rank without a gradient appears."""
-    flat = gradient.reshape(-1)
-    return not bool(flat[:PROBE].any()) and not bool(flat[PROBE:].any())

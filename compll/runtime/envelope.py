@@ -8,10 +8,13 @@ zeros, which says that something failed: so all ranks hear of a failure in the s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Union
 
 import torch
+
+from compll.runtime.streams import uploaded
 
 HAS_GRADIENT = 1
 FINITE = 2
@@ -19,6 +22,9 @@ SOUND = 4
 ABSENT = FINITE | SOUND  # the flags of a rank without a gradient
 WHOLE = HAS_GRADIENT | ABSENT  # and of one that has nothing to complain of
 ALIGNMENT = 16  # bytes
+
+#: As the host knows them, or uint8 on the device of what they are of.
+Flags = Union[Sequence[int], torch.Tensor]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +49,32 @@ class Envelope:
         """The payloads' parts of one envelope, as views."""
         return [buffer[offset : offset + size] for offset, size in zip(self.offsets, self.sizes, strict=True)]
 
-    def write_flags(self, buffer: torch.Tensor, flags: Sequence[int]) -> None:
-        buffer[: len(flags)] = torch.tensor(flags, dtype=torch.uint8)
+    def write_flags(self, buffer: torch.Tensor, flags: Flags) -> None:
+        buffer[: len(self.sizes)].copy_(flag_bytes(flags, buffer.device))
 
     def read_flags(self, buffer: torch.Tensor) -> list[int]:
-        return [int(flag) for flag in buffer[: len(self.sizes)].tolist()]
+        return self.read_all_flags([buffer])[0]
+
+    def read_all_flags(self, buffers: Sequence[torch.Tensor]) -> list[list[int]]:
+        """The flags of several envelopes with this layout, read at once: the host waits for the device."""
+        rows: list[list[int]] = torch.stack([buffer[: len(self.sizes)] for buffer in buffers]).tolist()
+        return rows
+
+
+def flag_bytes(flags: Flags, device: torch.device) -> torch.Tensor:
+    """As uint8 on a device; nobody waits."""
+    return flags if isinstance(flags, torch.Tensor) else uploaded(flags, torch.uint8, device)
+
+
+def where_finite(flags: Sequence[int], finite: Mapping[int, torch.Tensor], device: torch.device) -> torch.Tensor:
+    """`flags` as uint8 on the device, without FINITE at the positions whose tensor in `finite` (bool, one element) says
+    so; nobody waits for what they say."""
+    known = flag_bytes(flags, device)
+    if not finite:
+        return known
+    unknown = torch.ones(1, dtype=torch.bool, device=device)
+    asked = torch.cat([finite.get(position, unknown) for position in range(len(flags))])
+    return torch.where(asked, known, known & (WHOLE & ~FINITE))
 
 
 def joined(flags: Sequence[int]) -> int:

@@ -5,7 +5,7 @@ State is keyed by parameter name and never by bucket: DDP re-forms its buckets a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -13,6 +13,8 @@ from torch import nn
 
 from compll.diagnostics import CompllError
 from compll.runtime.program import GRADIENT_DTYPES
+
+PROBE = 1024  # elements looked at before a whole gradient is searched for anything but zeros
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,3 +110,15 @@ def _is_dense(tensor: torch.Tensor) -> bool:
             return False
         expected *= size
     return extent == tensor.numel()
+
+
+def which_are_zero(gradients: Sequence[torch.Tensor]) -> list[bool]:
+    """Whether every element is zero, which is how a rank without a gradient appears. On a GPU the host waits, once."""
+    if gradients and gradients[0].device.type == "cuda":
+        zero: list[bool] = torch.stack([gradient.any() for gradient in gradients]).logical_not_().tolist()
+        return zero
+    return [_is_zero(gradient.reshape(-1)) for gradient in gradients]
+
+
+def _is_zero(flat: torch.Tensor) -> bool:
+    return not bool(flat[:PROBE].any()) and not bool(flat[PROBE:].any())

@@ -29,6 +29,11 @@ class Payload:
         return self.buffer.numel()
 
     @property
+    def is_finite(self) -> torch.Tensor:
+        """What `finite` reads: bool [1] on the payload's device, once encode has run there."""
+        return torch.ones(1, dtype=torch.bool, device=self.buffer.device) if self.reports is None else self.reports[0]
+
+    @property
     def finite(self) -> bool:
         """False if an element of gradient plus residual was not finite; True for bytes from elsewhere."""
         return self.reports is None or bool(self.reports[0].item())

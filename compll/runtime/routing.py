@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from compll.runtime.codec import Part, is_zero
-from compll.runtime.gradients import GradientSpec, Slice
+from compll.runtime.codec import Part
+from compll.runtime.gradients import GradientSpec, Slice, which_are_zero
 from compll.runtime.pieces import Piece
 from compll.runtime.plan import Plan
 from compll.runtime.strategies import STRATEGIES, Context, StateSpec, Strategy, Unit
@@ -55,8 +55,12 @@ class Routing:
     def open(self, bucket: int, slices: Sequence[Slice], *, compressing: bool) -> Iterator[Travel]:
         """The units of a bucket; without `compressing` (before start_step) all dense."""
         units: dict[tuple[str, str, int], list[Part]] = {}
-        for piece in (s for s in slices if s.spec.compressible):
-            for name, part in self._parts(piece, compressing=compressing):
+        given = [s for s in slices if s.spec.compressible]
+        compressed = [s for s in given if compressing and self._plan.routes[s.spec.name].compressed]
+        absent = which_are_zero([s.tensor for s in compressed])
+        present = {s.spec.name: not zero for s, zero in zip(compressed, absent, strict=True)}
+        for each in given:
+            for name, part in self._parts(each, present.get(each.spec.name)):
                 units.setdefault(name, []).append(part)
         for (strategy, alone, number), parts in units.items():
             yield self._travel(strategy, (bucket, strategy, alone, number), parts)
@@ -70,13 +74,13 @@ class Routing:
         for strategy, parts in sorted(units.items()):
             yield self._travel(strategy, ("pool", strategy), parts)
 
-    def _parts(self, given: Slice, *, compressing: bool) -> Iterator[tuple[tuple[str, str, int], Part]]:
+    def _parts(self, given: Slice, present: bool | None) -> Iterator[tuple[tuple[str, str, int], Part]]:
+        """With the units that they belong to. `present`: whether this rank has the gradient; None: it goes densely."""
         route = self._plan.routes[given.spec.name]
-        if not (compressing and route.compressed):
+        if present is None:
             dense = "dense" if route.compressed else route.strategy
             yield (dense, given.spec.name if self._alone else "", 0), Part(_whole(given.spec), given.tensor, True)
             return
-        present = not is_zero(given.tensor)
         alone = given.spec.name if self._alone or route.parts > 1 else ""
         for piece in self.pieces[given.spec.name]:
             yield (route.strategy, alone, piece.part), Part(piece, piece.of(given.tensor), present)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import arriving
 import doors
 import facts
 import failures
@@ -14,7 +15,7 @@ import strategies
 import training
 from harness import Case, Outcome, run_cases
 
-MODULES = (facts, training, layers, doors, resuming, failures, ledger, replicas, strategies)
+MODULES = (facts, training, layers, doors, resuming, failures, ledger, replicas, strategies, arriving)
 #: Large worlds first: a small one leaves its ranks in more groups than the others, which torch takes amiss.
 CASES = sorted((case for module in MODULES for case in module.CASES), key=lambda case: -case[1])
 

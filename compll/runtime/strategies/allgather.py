@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 
 from compll.runtime.codec import flags_of_all
 from compll.runtime.collectives import Handle
-from compll.runtime.envelope import Envelope
+from compll.runtime.envelope import Envelope, Flags
 from compll.runtime.strategies.base import Context, Unit, Unshared
 from compll.runtime.tasks import Graph, Kind, chain, compute, transfer
 
@@ -40,7 +40,7 @@ class Gathering:
     def encode(self) -> None:
         self.write_flags(self._codec.encode(self._unit.parts, self.payloads))
 
-    def write_flags(self, flags: Sequence[int]) -> None:
+    def write_flags(self, flags: Flags) -> None:
         self._envelope.write_flags(self._sent, flags)
 
     def gather(self, done: Callable[[], None]) -> Handle:
@@ -50,7 +50,7 @@ class Gathering:
 
     def decode(self) -> None:
         envelopes = self._received.view(self._collectives.world_size, -1)
-        by_rank = [self._envelope.read_flags(envelope) for envelope in envelopes]
+        by_rank = self._envelope.read_all_flags(list(envelopes))
         parts, buffers = self._unit.parts, [self._envelope.payloads(envelope) for envelope in envelopes]
         rows = self._codec.rows([part.piece for part in parts], by_rank, buffers)
         outs: list[torch.Tensor] = [part.tensor for part in parts]

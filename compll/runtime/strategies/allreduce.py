@@ -47,7 +47,8 @@ class _Exchange:
 
     def encode(self) -> None:
         flags = self._codec.encode(self._parts, self._payloads)
-        self._counts.copy_(torch.tensor([[float(bool(flag & bit)) for bit in COUNTED] for flag in flags]))
+        for column, bit in enumerate(COUNTED):
+            self._counts[:, column].copy_((flags & bit).bool())
 
     def reduce(self, done: Callable[[], None]) -> Handle:
         sections = list(self._sections())

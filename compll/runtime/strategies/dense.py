@@ -52,8 +52,8 @@ class _Exchange:
             for part, piece in zip(group, pieces, strict=True):
                 part.tensor.copy_(piece.view(part.tensor.shape))
         codec = self._context.codec
-        if codec.states.rollback and not all(bool(flat.isfinite().all()) for flat in self._flat):
-            codec.finite = False
+        if codec.states.rollback:
+            codec.finite &= bool(torch.stack([flat.isfinite().all() for flat in self._flat]).all())
 
 
 def _by_dtype(parts: Iterable[Part]) -> list[list[Part]]:

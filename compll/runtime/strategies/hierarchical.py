@@ -85,7 +85,7 @@ class _Exchange:
     def add(self) -> None:
         """The node's means, in rank order and in f32."""
         messages = self._scattered.view(self._node.world_size, -1)
-        by_place = [self._owned.envelope.read_flags(message) for message in messages]
+        by_place = self._owned.envelope.read_all_flags(list(messages))
         self._flags = flags_of_all(by_place, "place in the node")
         given = [self._owned.envelope.payloads(message) for message in messages]
         for i, (mean, part) in enumerate(zip(self._means, self._owned.parts, strict=True)):
@@ -108,7 +108,7 @@ class _Exchange:
 
     def merge(self) -> None:
         messages = self._gathered.view(self._across.world_size, -1)
-        by_node = [self._payloads.read_flags(message) for message in messages]
+        by_node = self._payloads.read_all_flags(list(messages))
         flags = flags_of_all(by_node, "node")
         buffers = [self._payloads.payloads(message) for message in messages]
         rows = self._codec.rows([part.piece for part in self._owned.parts], by_node, buffers, torch.float32)

@@ -76,7 +76,7 @@ class _Exchange:
     def merge(self) -> None:
         envelope = self._own[self._collectives.rank].envelope
         messages = self._pushed.view(self._collectives.world_size, -1)
-        by_rank = [envelope.read_flags(message) for message in messages]
+        by_rank = envelope.read_all_flags(list(messages))
         self._flags = flags_of_all(by_rank)
         buffers = [envelope.payloads(message) for message in messages]
         rows = self._codec.rows(self._pieces, by_rank, buffers)
@@ -93,13 +93,11 @@ class _Exchange:
 
     def encode_means(self) -> None:
         envelope = self._means[self._collectives.rank].envelope
+        sums: dict[int, Sum] = {}
         if self._dtype is not None:
-            sums = [
-                Sum(piece, value, out, StateSpec.passed_on(piece).name)
-                for piece, value, out in zip(self._pieces, self._sums, envelope.payloads(self._mean), strict=True)
-            ]
-            self._flags = self._codec.encode_sums(sums, self._flags, hop=1)
-        envelope.write_flags(self._mean, self._flags)
+            owned = zip(self._pieces, self._sums, envelope.payloads(self._mean), strict=True)
+            sums = {i: Sum(p, value, out, StateSpec.passed_on(p).name) for i, (p, value, out) in enumerate(owned)}
+        envelope.write_flags(self._mean, self._codec.encode_sums(sums, self._flags, self._mean.device, hop=1))
 
     def pull(self, done: Callable[[], None]) -> Handle:
         ranks = self._collectives.world_size

@@ -143,16 +143,14 @@ class _Exchange:
 
     def pass_on(self) -> None:
         flags = [joined((meeting.came, meeting.mine)) for meeting in self._meetings]
+        sums: dict[int, Sum] = {}
         if not self._codec.adds_payloads:
-            chosen = [i for i, meeting in enumerate(self._meetings) if meeting.is_sum]
-            sums = [self._sum(self._meetings[i]) for i in chosen]
-            encoded = self._codec.encode_sums(sums, [flags[i] for i in chosen], hop=self._hop)
-            for i, flag in zip(chosen, encoded, strict=True):
-                flags[i] = flag
+            sums = {i: self._sum(meeting) for i, meeting in enumerate(self._meetings) if meeting.is_sum}
             for meeting in self._meetings:
                 if not meeting.is_sum and meeting.payloads:
                     meeting.out.copy_(meeting.payloads[0])
-        self._share.envelope.write_flags(self._message(self._sent), flags)
+        encoded = self._codec.encode_sums(sums, flags, self._sent.device, hop=self._hop)
+        self._share.envelope.write_flags(self._message(self._sent), encoded)
 
     def decode(self) -> None:
         parts, flags = self._shares.parts, self._shares.read_flags(self._sent)
@@ -177,13 +175,13 @@ class _Exchange:
 
     def _meet(self) -> Iterator[_Meeting]:
         parts, envelope = self._share.parts, self._share.envelope
-        came, outs = envelope.read_flags(self._received), envelope.payloads(self._message(self._sent))
-        incoming = envelope.payloads(self._received)
+        incoming, outs = envelope.payloads(self._received), envelope.payloads(self._message(self._sent))
         own: Sequence[torch.Tensor | None] = [None] * len(parts)
-        mine = [WHOLE if part.present else ABSENT for part in parts]
-        if self._own is not None:
+        if self._own is None:
+            came, mine = envelope.read_flags(self._received), [WHOLE if part.present else ABSENT for part in parts]
+        else:
             message = self._message(self._own)
-            own, mine = envelope.payloads(message), envelope.read_flags(message)
+            own, (came, mine) = envelope.payloads(message), envelope.read_all_flags([self._received, message])
         for i, part in enumerate(parts):
             yield _Meeting(part=part, came=came[i], incoming=incoming[i], mine=mine[i], own=own[i], out=outs[i])
 

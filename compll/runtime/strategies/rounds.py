@@ -14,12 +14,13 @@ import torch
 from compll.codegen import ir
 from compll.runtime.collectives import Handle
 from compll.runtime.compressor import Compressor
-from compll.runtime.envelope import ABSENT, FINITE, SOUND, WHOLE, counted
+from compll.runtime.envelope import ABSENT, FINITE, SOUND, WHOLE, counted, where_finite
 from compll.runtime.payload import Payload
 from compll.runtime.program import ANY_SHAPE
 from compll.runtime.rounds import Rounds
 from compll.runtime.strategies.allgather import Gathering
 from compll.runtime.strategies.base import Context, Unit, Unshared
+from compll.runtime.streams import uploaded
 from compll.runtime.tasks import Graph, Kind, chain, compute, transfer
 
 
@@ -48,19 +49,22 @@ class _Exchange:
     def __init__(self, context: Context, unit: Unit) -> None:
         self._codec, self._collectives, self._parts = context.codec, context.collectives, unit.parts
         self.gathering = Gathering(context, unit)
-        self._having = torch.zeros(len(unit.parts))
-        self._counts = torch.zeros(len(unit.parts), 2)  # ranks on which it is finite, and sound
+        self._device = context.collectives.device
+        self._having = torch.zeros(len(unit.parts), device=self._device)
+        self._had = [0.0] * len(unit.parts)  # by how many ranks, as the host has read it
+        self._counts = torch.zeros(len(unit.parts), 2, device=self._device)  # ranks on which it is finite, and sound
         self._taking_part: list[int] = []
         self._rounds: Rounds | None = None
         self._tensors: list[torch.Tensor] | None = None
         self._round = 0
 
     def announce(self, done: Callable[[], None]) -> Handle:
-        self._having.copy_(torch.tensor([float(part.present) for part in self._parts]))
+        self._having = uploaded([float(part.present) for part in self._parts], torch.float32, self._device)
         return self._collectives.all_reduce([self._having], done)
 
     def begin(self) -> None:
-        self._taking_part = [i for i, count in enumerate(self._having.tolist()) if count]
+        self._had = self._having.tolist()
+        self._taking_part = [i for i, count in enumerate(self._had) if count]
         payloads = self.gathering.payloads
         parts, outs = [self._parts[i] for i in self._taking_part], [payloads[i] for i in self._taking_part]
         self._rounds = self._codec.encode_rounds(parts, outs)
@@ -88,7 +92,8 @@ class _Exchange:
     def _zeros(self) -> list[torch.Tensor]:
         having = [part for part, count in zip(self._parts, self._having.tolist(), strict=True) if count]
         sizes = [self._codec.compressor.round_sizes(part.tensor) for part in having]
-        return [torch.zeros(of_part[self._round]) for of_part in sizes if self._round < len(of_part)]
+        found = [of_part[self._round] for of_part in sizes if self._round < len(of_part)]
+        return [torch.zeros(size, device=self._device) for size in found]
 
     def confirm(self, done: Callable[[], None]) -> Handle:
         return self._collectives.all_reduce([self._counts], done)
@@ -97,7 +102,7 @@ class _Exchange:
         """Every rank its own payloads: they are the same on all."""
         flags = [
             counted(having, finite, sound, self._collectives.world_size)
-            for having, (finite, sound) in zip(self._having.tolist(), self._counts.tolist(), strict=True)
+            for having, (finite, sound) in zip(self._had, self._counts.tolist(), strict=True)
         ]
         rows: list[list[Payload | None]] = [[None] for _ in self._parts]
         for i in self._taking_part:
@@ -107,8 +112,9 @@ class _Exchange:
         self._codec.deliver(self._parts, flags, lambda: self._codec.merge(rows, outs, mean=False))
 
     def _tell(self, rounds: Rounds) -> None:
-        flags = [ABSENT] * len(self._parts)
-        for i, payload in zip(self._taking_part, rounds.payloads, strict=True):
-            flags[i] = WHOLE if payload.finite else WHOLE & ~FINITE
-        self.gathering.write_flags(flags)
-        self._counts.copy_(torch.tensor([[float(bool(flag & FINITE)), float(bool(flag & SOUND))] for flag in flags]))
+        flags = [WHOLE if i in self._taking_part else ABSENT for i in range(len(self._parts))]
+        finite = {i: payload.is_finite for i, payload in zip(self._taking_part, rounds.payloads, strict=True)}
+        told = where_finite(flags, finite, self._device)
+        self.gathering.write_flags(told)
+        for column, bit in enumerate((FINITE, SOUND)):
+            self._counts[:, column].copy_((told & bit).bool())

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 
 from compll.runtime.codec import Part
-from compll.runtime.envelope import Envelope
+from compll.runtime.envelope import Envelope, Flags, flag_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,15 +60,14 @@ class Shares(Sequence[Share]):
         messages = self.split(buffer)
         return [p for share, message in zip(self, messages, strict=True) for p in share.envelope.payloads(message)]
 
-    def write_flags(self, buffer: torch.Tensor, flags: Sequence[int]) -> None:
+    def write_flags(self, buffer: torch.Tensor, flags: Flags) -> None:
         """The flags of all parts, owner by owner."""
-        left = iter(flags)
-        for share, message in zip(self, self.split(buffer), strict=True):
-            share.envelope.write_flags(message, [next(left) for _ in share.parts])
+        of_owner = torch.split(flag_bytes(flags, buffer.device), [len(share.parts) for share in self])
+        for share, message, theirs in zip(self, self.split(buffer), of_owner, strict=True):
+            share.envelope.write_flags(message, theirs)
 
     def read_flags(self, buffer: torch.Tensor) -> list[int]:
-        return list(self._flags(buffer))
-
-    def _flags(self, buffer: torch.Tensor) -> Iterator[int]:
-        for share, message in zip(self, self.split(buffer), strict=True):
-            yield from share.envelope.read_flags(message)
+        """As written, read at once: the host waits for the device."""
+        messages = zip(self, self.split(buffer), strict=True)
+        flags: list[int] = torch.cat([message[: len(share.parts)] for share, message in messages]).tolist()
+        return flags
