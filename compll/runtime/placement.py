@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import torch
+from torch import nn
 
 from compll.diagnostics import CompllError, UnsupportedError
 from compll.runtime.devices import missing_devices
@@ -49,3 +50,12 @@ def check_plan(device: torch.device, plan: str) -> None:
             f"plan='auto' measures on the CPU, the gradients of this model are on `{device}`: give the path of a plan "
             "that `compll plan --device cuda` has made, or a strategy"
         )
+
+
+def company(module: nn.Module, finds_unused: bool) -> Iterator[str]:
+    """What lets DDP start collectives of its own during backward. On a GPU these and compll's come from two threads and
+    go through two NCCL communicators, in no common order, which NVIDIA advises against."""
+    if any(isinstance(each, nn.SyncBatchNorm) for each in module.modules()):
+        yield "SyncBatchNorm"
+    if finds_unused:
+        yield "find_unused_parameters=True"

@@ -94,7 +94,7 @@ class CudaStreams:
         self._stream: torch.cuda.Stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         # holds nothing but waits, so that they wait for nothing else
         self._arriving: torch.cuda.Stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-        self._buckets = Arrivals("compll-buckets", nullcontext)
+        self._buckets = Arrivals("compll-buckets", lambda: torch.cuda.device(device))
         self._collectives = Arrivals("compll-arrivals", lambda: self._on(self._arriving))
 
     def working(self) -> AbstractContextManager[object]:

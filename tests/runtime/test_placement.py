@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 import torch
 from runtime.fake_streams import FakeDevice, install
+from torch import nn
 
 from compll.diagnostics import CompllError, UnsupportedError
 from compll.runtime import groups, placement
 from compll.runtime.groups import backend_of, group_timeout, open_collectives
-from compll.runtime.placement import check_backend, check_plan, device_of
+from compll.runtime.placement import check_backend, check_plan, company, device_of
 from compll.runtime.streams import CudaStreams, HostStreams
 
 CPU, GPU, OTHER = (torch.device(name) for name in ("cpu", "cuda:0", "cuda:1"))
@@ -76,6 +77,13 @@ def test_a_plan_from_measurements_of_the_cpu() -> None:
         check_plan(GPU, "auto")
     check_plan(GPU, "all")
     check_plan(CPU, "auto")
+
+
+def test_who_else_talks_during_backward() -> None:
+    plain = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
+    assert list(company(plain, False)) == []
+    talking = nn.Sequential(plain, nn.SyncBatchNorm(3))
+    assert list(company(talking, True)) == ["SyncBatchNorm", "find_unused_parameters=True"]
 
 
 @pytest.mark.parametrize(
