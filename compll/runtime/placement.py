@@ -47,8 +47,8 @@ def check_plan(device: torch.device, plan: str) -> None:
     """Raise UnsupportedError for a plan that would be made from what is not measured on this device."""
     if device.type == "cuda" and plan == "auto":
         raise UnsupportedError(
-            f"plan='auto' measures on the CPU, the gradients of this model are on `{device}`: give the path of a plan "
-            "that `compll plan --device cuda` has made, or a strategy"
+            f"plan='auto' measures on the CPU, the gradients of this model are on `{device}`: give a strategy, or the "
+            "path of a plan"
         )
 
 
