@@ -34,8 +34,9 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """The device has the next bucket, or has failed."""
+    """The device has the next bucket since `at` (time.perf_counter), or has failed."""
 
+    at: float
     problem: Exception | None
 
 
@@ -147,18 +148,18 @@ class _Thread:
             case Job():
                 self.coming.append(message)
                 self.settings.streams.reached(message.mark, partial(_tell_reached, self.queue))
-            case Reached(problem):
+            case Reached(at, problem):
                 if problem is not None:
                     raise problem
-                self._take_up(self.coming[0], schedule)
+                self._take_up(self.coming[0], at, schedule)
                 self.coming.popleft()  # not before: whoever fails looks here for buckets that DDP waits for
             case Ended():
                 self.executor.arrived(message)
                 schedule.handle(message)
 
-    def _take_up(self, job: Job, schedule: Schedule) -> None:
+    def _take_up(self, job: Job, at: float, schedule: Schedule) -> None:
         if job.mark is not None:
-            job.ready = time.perf_counter()
+            job.ready = at
         self.settings.streams.follow(job.mark, job.buffer)
         for event in self.executor.accept(job):
             schedule.handle(event)
@@ -184,4 +185,4 @@ class _Thread:
 
 
 def _tell_reached(queue: SimpleQueue[Message], problem: Exception | None) -> None:
-    queue.put(Reached(problem))
+    queue.put(Reached(time.perf_counter(), problem))

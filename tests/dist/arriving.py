@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import current_thread
+from queue import SimpleQueue
+from threading import Thread, current_thread
 from typing import Any
 
 import pytest
@@ -16,8 +17,8 @@ from replicas import network, train
 from runtime.fake_streams import FakeDevice, install
 
 import compll
-from compll import Compressor
-from compll.runtime import streams, sync
+from compll import CompllError, Compressor, UnsupportedError
+from compll.runtime import placement, streams, sync
 from compll.runtime.streams import CudaStreams
 
 MISALIGNED = RuntimeError("CUDA error: misaligned address")
@@ -82,6 +83,51 @@ def check_calls(device: FakeDevice) -> None:
         assert len(device.noted(call)) == buckets > 3
 
 
+def hooks_return_before_buckets_are_there(ranks: Ranks) -> None:
+    """All buckets of a step are handed out before the device has the first one."""
+    with as_on_a_gpu() as device:
+        ddp = ranks.ddp(given_model(), bucket_cap_mb=0.004)
+        state = attach(ranks, ddp, "topk", backend=BACKEND)
+        for step in range(2):  # after the first one DDP forms its buckets anew
+            device.calls.clear()
+            backward(ddp, wanted(ranks.rank, step))
+        buckets = len(device.noted("record_stream"))
+        assert buckets > 1
+        device.enqueued = SimpleQueue()
+        device.held = {"default"}
+        device.calls.clear()
+        late = Thread(target=release_after, args=(device, buckets))
+        late.start()
+        backward(ddp, wanted(ranks.rank, 2))
+        late.join()
+        calls = [call for _, _, call in device.calls]
+        assert calls.index("released") < min(calls.index("synchronize default"), calls.index("encode"))
+        ready = [when for when, _ in state._worker.executor.totals.recent[-1].ready]
+        assert len(ready) == buckets and ready == sorted(ready)
+        state.close()
+
+
+def release_after(device: FakeDevice, buckets: int) -> None:
+    assert [device.enqueued.get(timeout=60) for _ in range(buckets)] == ["default"] * buckets
+    device.note("released")
+    device.release()
+
+
+def what_a_gpu_lacks_is_refused_by_name(ranks: Ranks) -> None:
+    gpu = torch.device("cuda:0")
+    with as_on_a_gpu(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sync, "device_of", lambda gradients: gpu)
+        with pytest.raises(CompllError, match="gradients on `cuda:0` need backend `cuda`, which is not there: torch"):
+            compll.attach(ranks.ddp(given_model()), "topk")
+        with pytest.raises(CompllError, match="backend='reference' needs CPU gradients, .* on `cuda:0`"):
+            compll.attach(ranks.ddp(given_model()), "topk", backend="reference")
+        patch.setattr(placement, "missing_devices", dict)
+        with pytest.raises(UnsupportedError, match="plan='auto' measures on the CPU"):
+            compll.attach(ranks.ddp(given_model()), "topk", plan="auto")
+        with pytest.raises(UnsupportedError, match="on `cuda:0` need a process group with NCCL, the DDP .* has gloo"):
+            compll.attach(ranks.ddp(given_model()), "topk")
+
+
 def the_host_reads_once_for_a_message(ranks: Ranks) -> None:
     """On a GPU every read waits for the device: one for a message, and on the device one for what a bucket lacks."""
     for strategy, reads in (("allgather", 1), ("allreduce", 1), ("ps", 2), ("ring", ranks.world)):
@@ -112,6 +158,8 @@ def a_device_that_fails_ends_the_step(ranks: Ranks) -> None:
 
 
 CASES = [
+    (hooks_return_before_buckets_are_there, 2),
+    (what_a_gpu_lacks_is_refused_by_name, 2),
     (arrivals_give_the_same_bits, 2),
     (arrivals_give_the_same_bits, 4),
     (the_host_reads_once_for_a_message, 2),
