@@ -12,6 +12,7 @@ from compll.diagnostics import CompllError
 from compll.runtime.collectives import Handle
 from compll.runtime.plan import DENSE
 from compll.runtime.strategies.base import Context, Unit
+from compll.runtime.streams import uploaded
 from compll.runtime.tasks import Graph, chain, transfer
 
 TEXT_BYTES = 512
@@ -19,9 +20,8 @@ TEXT_BYTES = 512
 
 def compared(context: Context, unit: Unit, strategy: str, graph: Graph) -> Graph:
     """The graph after a comparison that raises CompllError on every rank when two ranks differ."""
-    text = _describe(context, unit, strategy).encode()[:TEXT_BYTES]
-    mine = torch.zeros(TEXT_BYTES, dtype=torch.uint8, device=context.collectives.device)
-    mine[: len(text)] = torch.tensor(list(text), dtype=torch.uint8)
+    text = _describe(context, unit, strategy).encode()[:TEXT_BYTES].ljust(TEXT_BYTES, b"\0")
+    mine = uploaded(list(text), torch.uint8, context.collectives.device)
     everyone = mine.new_zeros(context.collectives.world_size, TEXT_BYTES)
 
     def announce(done: Callable[[], None]) -> Handle:
@@ -48,14 +48,13 @@ class _Compared:
 
     def wait(self) -> None:
         self.handle.wait()
-        rows = self.everyone.cpu()
-        for rank, theirs in enumerate(rows):
-            if not torch.equal(theirs, rows[0]):
+        first, *others = self.everyone.tolist()
+        for rank, theirs in enumerate(others, 1):
+            if theirs != first:
                 raise CompllError(
-                    f"ranks are about to exchange different things: rank 0 {_text(rows[0])}; rank {rank} "
-                    f"{_text(theirs)}"
+                    f"ranks are about to exchange different things: rank 0 {_text(first)}; rank {rank} {_text(theirs)}"
                 )
 
 
-def _text(row: torch.Tensor) -> str:
-    return bytes(row.tolist()).rstrip(b"\0").decode(errors="replace")
+def _text(row: list[int]) -> str:
+    return bytes(row).rstrip(b"\0").decode(errors="replace")

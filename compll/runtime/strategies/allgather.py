@@ -30,7 +30,7 @@ class Gathering:
         self._codec, self._collectives, self._unit = context.codec, context.collectives, unit
         self._envelope = Envelope(unit.payload_sizes(context.codec.compressor))
         self._sent = context.zeros(unit, "sent", self._envelope.nbytes)
-        self._context, self._received = context, torch.empty(0)
+        self._context, self._received = context, self._sent[:0]
 
     @property
     def payloads(self) -> list[torch.Tensor]:

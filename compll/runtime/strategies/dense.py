@@ -53,7 +53,7 @@ class _Exchange:
                 part.tensor.copy_(piece.view(part.tensor.shape))
         codec = self._context.codec
         if codec.states.rollback:
-            codec.finite &= bool(torch.stack([flat.isfinite().all() for flat in self._flat]).all())
+            codec.finite &= bool(torch.stack([flat.isfinite().all() for flat in self._flat]).all().tolist())
 
 
 def _by_dtype(parts: Iterable[Part]) -> list[list[Part]]:
