@@ -115,9 +115,13 @@ def _is_dense(tensor: torch.Tensor) -> bool:
 def which_are_zero(gradients: Sequence[torch.Tensor]) -> list[bool]:
     """Whether every element is zero, which is how a rank without a gradient appears. On a GPU the host waits, once."""
     if gradients and gradients[0].device.type == "cuda":
-        zero: list[bool] = torch.stack([gradient.any() for gradient in gradients]).logical_not_().tolist()
-        return zero
+        return _all_at_once(gradients)
     return [_is_zero(gradient.reshape(-1)) for gradient in gradients]
+
+
+def _all_at_once(gradients: Sequence[torch.Tensor]) -> list[bool]:
+    zero: list[bool] = torch.stack([gradient.any() for gradient in gradients]).logical_not_().tolist()
+    return zero
 
 
 def _is_zero(flat: torch.Tensor) -> bool:

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from compll import CompllError
-from compll.runtime.gradients import cut_bucket, gradient_table
+from compll.runtime.gradients import PROBE, _all_at_once, cut_bucket, gradient_table, which_are_zero
 
 
 class Model(nn.Module):
@@ -58,3 +58,16 @@ def test_slices_are_logical_views_of_the_bucket() -> None:
         assert torch.equal(piece.tensor, wanted[piece.spec.name])
         piece.tensor.fill_(7.0)
     assert buffer.eq(7.0).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_zero_everywhere_is_none(dtype: torch.dtype) -> None:
+    """One by one, as on the CPU, and all at once, as on a GPU."""
+    smallest = torch.finfo(dtype).smallest_normal / 4
+    gradients = [torch.zeros(3 * PROBE, dtype=dtype) for _ in range(6)]
+    gradients[1][0], gradients[2][-1] = 1, torch.nan
+    gradients[3][PROBE], gradients[4][PROBE - 1] = smallest, -0.0
+    gradients[5] = torch.ones(4, 5, dtype=dtype).t()
+    expected = [True, False, False, False, True, False]
+    assert which_are_zero(gradients) == _all_at_once(gradients) == expected
+    assert which_are_zero([]) == []

@@ -13,6 +13,7 @@ from torch import nn
 
 from compll.diagnostics import CompllError, UnsupportedError
 from compll.runtime import groups, placement
+from compll.runtime.collectives import TorchCollectives
 from compll.runtime.groups import backend_of, group_timeout, open_collectives
 from compll.runtime.placement import check_backend, check_plan, company, device_of
 from compll.runtime.streams import CudaStreams, HostStreams
@@ -132,3 +133,26 @@ def test_the_own_group_is_of_the_gradients_kind(
     ]  # fmt: skip
     assert backend_of(parent, device) == backend
     assert group_timeout(parent, device) == timedelta(seconds=7)
+
+
+@pytest.mark.parametrize("unfinished", [True, False])
+@pytest.mark.parametrize("device", [GPU, CPU], ids=["gpu", "cpu"])
+def test_what_hangs_on_a_gpu_is_aborted(
+    device: torch.device, unfinished: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Waiting for it, as destroying a group does, might take for ever; on the CPU Gloo ends by itself."""
+    ends: list[str] = []
+
+    def abort() -> None:
+        ends.append("aborted")
+        raise RuntimeError("the communicator was not there yet")
+
+    install(FakeDevice(), monkeypatch)
+    for name, result in (("get_world_size", 1), ("get_rank", 0), ("is_initialized", True)):
+        monkeypatch.setattr(groups.dist, name, lambda *given, result=result: result)
+    monkeypatch.setattr(groups.dist, "destroy_process_group", lambda given: ends.append("destroyed"))
+    streams = CudaStreams(device) if device is GPU else HostStreams()
+    collectives = TorchCollectives(SimpleNamespace(abort=abort), streams, closes=True)
+    collectives.close(unfinished=unfinished)
+    collectives.close(unfinished=unfinished)
+    assert ends == ["aborted" if unfinished and device is GPU else "destroyed"]
