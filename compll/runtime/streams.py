@@ -158,7 +158,7 @@ def open_streams(device: torch.device) -> Streams:
     return CudaStreams(device) if device.type == "cuda" else HostStreams()
 
 
-def uploaded(numbers: Sequence[float] | Sequence[Sequence[float]], dtype: torch.dtype, device: torch.device) -> Any:
+def uploaded(numbers: Sequence[float], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
     """Numbers of the host as a tensor on `device`, in the current stream's order; the host waits for nothing."""
     on_gpu = device.type == "cuda"
     return torch.tensor(numbers, dtype=dtype, pin_memory=on_gpu).to(device, non_blocking=on_gpu)

@@ -146,8 +146,8 @@ def test_the_host_has_nothing_to_wait_for() -> None:
 
 
 def test_numbers_go_up_as_they_are() -> None:
-    found = uploaded([[1, 0], [7, 255]], torch.uint8, torch.device("cpu"))
-    assert torch.equal(found, torch.tensor([[1, 0], [7, 255]], dtype=torch.uint8))
+    found = uploaded([1, 0, 255], torch.uint8, torch.device("cpu"))
+    assert torch.equal(found, torch.tensor([1, 0, 255], dtype=torch.uint8))
     assert uploaded([], torch.uint8, torch.device("cpu")).shape == (0,)
 
 
