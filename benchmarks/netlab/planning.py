@@ -19,7 +19,7 @@ from benchmarks.netlab.ways import BF16, FP32, TOPK
 PORT = "29571"
 MODEL = "benchmarks.netlab.model:profiled"
 LARGEST = 1 << 22  # elements, beyond caches: what fits into them is encoded faster than a step is
-REPEATS = 3
+REPEATS = 5
 TIMEOUT_S = 600.0
 TOPK_REQUEST = "topk:ratio=0.01"
 REQUESTS = (TOPK_REQUEST, "onebit", "terngrad", "randomk:ratio=0.01", "powersgd:rank=4")

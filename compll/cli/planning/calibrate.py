@@ -1,9 +1,10 @@
-"""What the runtime itself does for a task: a real step with one small gradient, less what its operations cost alone."""
+"""What the runtime itself does for a task: by how much real steps are longer than what is in them takes alone."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import nn
@@ -12,40 +13,48 @@ from torch.nn.parallel import DistributedDataParallel
 import compll
 from compll.cli.planning.compressors import Candidate
 from compll.runtime.plan import Route
-from compll.runtime.planning.jobs import Gradient, Job
-from compll.runtime.planning.messages import bucket_messages
-from compll.runtime.planning.rounds import bare_work
+from compll.runtime.planning.backward import measured_job
+from compll.runtime.planning.prediction import Predictor
 from compll.runtime.planning.samples import Sample, measured_topology
+from compll.runtime.planning.timing import typical
 from compll.runtime.strategies import default_strategy
 
-WIDTH = 64
-STEPS = 20
-WARM_UP = 5
+#: The model whose steps are taken: so many square layers, each of the largest measured size at most.
+LAYERS = 4
+BLOCKS, STEPS = 5, 4
+
+MOST_TASK_S = 0.05
+HALVINGS = 12
 
 
-def task_sample(candidate: Candidate, shared: Sequence[Sample], ranks: int) -> Sample:
-    """Seconds of the runtime's own work for a task; all ranks of the default process group call this together."""
-    model = nn.Linear(WIDTH, WIDTH, bias=False)
-    batch = torch.ones(1, WIDTH)
-    alone = _shortest(lambda: model(batch).sum().backward())
-    ddp = DistributedDataParallel(model)
-    sync = compll.attach(ddp, candidate.compressor, min_numel=1)
-    together = _shortest(lambda: ddp(batch).sum().backward())
-    sync.close()
-    gradient = Gradient(name="weight", shape=(WIDTH, WIDTH), bucket=0, ready_s=0.0, compressible=True)
-    job = Job(gradients=(gradient,), backward_s=0.0)
-    predictor = candidate.predictor(job, shared, measured_topology(shared, ranks))
+def task_sample(candidate: Candidate, shared: Sequence[Sample], *, largest: int, workers: int) -> Sample:
+    """The seconds for a task with which a predicted step is the measured one, by the compressor's usual strategy; all
+    ranks of the default process group call this together."""
+    width = math.isqrt(largest)
+    model = nn.Sequential(*(nn.Linear(width, width, bias=False) for _ in range(LAYERS)))
+    batch = torch.ones(1, width)
+    job = measured_job(model, lambda: model(batch).sum(), min_numel=1)
+    predictor = candidate.predictor(job, shared, measured_topology(shared, workers))
     route = Route(strategy=default_strategy(candidate.compressor))
-    (message,) = bucket_messages([gradient], [route], predictor.payload)
-    work = bare_work(message, predictor.costs)
-    tasks = 2 * len(work.rounds) + 1
-    return Sample(operation="task", size=1, seconds=max(0.0, together - alone - work.compute - work.wire) / tasks)
+    measured_s = _step_s(model, candidate.compressor, batch)
+    low, high = 0.0, MOST_TASK_S
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        costs = replace(predictor.costs, compute=replace(predictor.costs.compute, task=middle))
+        predicted_s, _ = Predictor(job, costs).step({gradient.name: route for gradient in job.gradients})
+        low, high = (middle, high) if predicted_s < measured_s else (low, middle)
+    return Sample(operation="task", size=1, seconds=low)
 
 
-def _shortest(step: Callable[[], object]) -> float:
-    times = []
-    for _ in range(WARM_UP + STEPS):
-        start = time.perf_counter()
-        step()
-        times.append(time.perf_counter() - start)
-    return min(times[WARM_UP:])
+def _step_s(model: nn.Module, compressor: compll.Compressor, batch: torch.Tensor) -> float:
+    ddp = DistributedDataParallel(model, gradient_as_bucket_view=True)
+
+    def step() -> None:
+        ddp.zero_grad(set_to_none=True)
+        ddp(batch).sum().backward()
+
+    sync = compll.attach(ddp, compressor, min_numel=1)
+    try:
+        return typical(step, BLOCKS, runs=STEPS)
+    finally:
+        sync.close()

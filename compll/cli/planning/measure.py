@@ -60,15 +60,18 @@ def profile(wanted: Wanted, groups: Groups | None = None, doing: Callable[[int],
     """
     doing(-1)
     job = job_of(wanted.model, min_numel=wanted.min_numel, compute_s=wanted.compute_s, repeats=wanted.repeats)
-    common = shared_samples(groups or {}, largest=wanted.largest, repeats=wanted.repeats, device=wanted.device)
+    common = shared_samples(
+        groups or {}, largest=wanted.largest, threads=wanted.threads, repeats=wanted.repeats, device=wanted.device
+    )
     shared = _agreed(groups, list(common))
-    compressors = {}
+    compressors, tasks = {}, []
     for run, request in enumerate(wanted.requests):
         doing(run)
         compressors[request.label] = _compressor(wanted, request, groups)
-    if groups is not None and compressors:
-        candidate = profiled(*next(iter(compressors.items())))
-        shared += _agreed(groups, [task_sample(candidate, shared, wanted.workers)])
+        if groups is not None:
+            candidate = profiled(request.label, compressors[request.label])
+            tasks.append(task_sample(candidate, shared, largest=wanted.largest, workers=wanted.workers))
+    shared += _agreed(groups, tasks)
     return Profile(
         fingerprint=fingerprint(wanted, job), model=wanted.model, workers=wanted.workers, node_size=wanted.node_size,
         job=job, samples=tuple(shared), compressors=compressors,

@@ -22,16 +22,18 @@ FORWARD = 1 / 3
 
 
 def measured_job(model: nn.Module, loss: Callable[[], torch.Tensor], *, min_numel: int, repeats: int = REPEATS) -> Job:
-    """The job of a model on the CPU: medians of the times at which its gradients were ready.
+    """The job of a model on the CPU: medians of the times at which its gradients were ready, copied into buckets as by
+    DDP.
 
     `loss` runs forward on one batch. A gradient that never came is ready when backward ends. The model's gradients are
     dropped afterwards.
     """
     named = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    buckets = {name: torch.zeros_like(p) for name, p in named.items()}
     times: dict[str, list[float]] = defaultdict(list)
     ends: list[float] = []
     for turn in range(-WARM_UP, repeats):
-        ready, end = _timed_backward(named, loss)
+        ready, end = _timed_backward(named, buckets, loss)
         model.zero_grad(set_to_none=True)
         if turn >= 0:
             ends.append(end)
@@ -73,14 +75,19 @@ def _job(listed: Iterable[tuple[str, tuple[int, ...], str, float]], backward_s: 
 
 
 def _timed_backward(
-    named: Mapping[str, nn.Parameter], loss: Callable[[], torch.Tensor]
+    named: Mapping[str, nn.Parameter], buckets: Mapping[str, torch.Tensor], loss: Callable[[], torch.Tensor]
 ) -> tuple[dict[str, float], float]:
-    """When each gradient was accumulated and when backward ended, in seconds from the start of forward."""
+    """When each gradient was in its bucket and when backward ended, in seconds from the start of forward."""
     ready: dict[str, float] = {}
     start = time.perf_counter()
 
-    def note(name: str) -> Callable[[torch.Tensor], None]:
-        return lambda _: ready.__setitem__(name, time.perf_counter() - start)
+    def note(name: str) -> Callable[[nn.Parameter], None]:
+        def collect(parameter: nn.Parameter) -> None:
+            if parameter.grad is not None and parameter.grad.layout is torch.strided:
+                buckets[name].copy_(parameter.grad)
+            ready[name] = time.perf_counter() - start
+
+        return collect
 
     hooks: list[RemovableHandle] = []
     for name, p in named.items():

@@ -21,6 +21,8 @@ class Compute:
     the gradient's own dtype, `cast` the same through bf16. Those are of one gradient; `encode_each` and `decode_each`
     are what another gradient costs in the same call, whatever its size. `task` is the runtime's own work for each
     computation and each collective that it starts.
+
+    Where ranks have too few cores for backward and for this beside it, both are `sharing` times slower meanwhile.
     """
 
     encode: Curve
@@ -31,6 +33,7 @@ class Compute:
     encode_each: float = 0.0
     decode_each: float = 0.0
     task: float = 0.0
+    sharing: float = 1.0
 
     def encoding(self, elements: float, gradients: float = 1) -> float:
         """Encoding `gradients` that have `elements` in all."""

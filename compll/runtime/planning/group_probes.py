@@ -15,6 +15,9 @@ from compll.runtime.planning.timing import REPEATS, nothing, typical
 #: A collective's result on one rank is not measured beyond this, in bytes.
 LARGEST_RESULT = 1 << 28
 
+#: Messages of so many bytes are timed more often: waking threads up takes now short, now long.
+MANY_UP_TO, MANY_RUNS = 1 << 18, 8
+
 
 def collective_samples(
     collectives: Collectives, sizes: Iterable[int], *, repeats: int = REPEATS, scope: str = "all"
@@ -26,8 +29,8 @@ def collective_samples(
         for operation in COLLECTIVES:
             if operation == "all_gather" and size * collectives.world_size > LARGEST_RESULT:
                 continue
-            begin = _collective(collectives, operation, size)
-            seconds = typical(lambda: begin().wait(), repeats, before=lambda: _meet(collectives))
+            begin, runs = _collective(collectives, operation, size), MANY_RUNS if size <= MANY_UP_TO else 1
+            seconds = typical(lambda: begin().wait(), repeats, before=lambda: _meet(collectives), runs=runs)
             yield Sample(operation=operation, size=size, seconds=seconds, scope=scope)
 
 

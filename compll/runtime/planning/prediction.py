@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from compll.runtime.plan import Route
@@ -44,19 +44,20 @@ class Predictor:
 
     def predict(self, routes: Routes) -> Prediction:
         """Of the plan with these routes, one for every gradient of the job."""
-        return self._prediction(run(self._planned(routes)))
+        return self._prediction(self._run(self._planned(routes)))
 
     def plain(self, strategy: str) -> Prediction:
         """Of plain DDP, without compll: one all-reduce for each bucket; `strategy` is `dense` or `dense-bf16`."""
         messages = [plain_message(bucket, strategy) for bucket in self.job.buckets]
         ready = zip(self._ready, messages, strict=True)
-        return self._prediction(run([Arrival(ready=when, work=bare_work(m, self.costs)) for when, m in ready]))
+        return self._prediction(self._run([Arrival(ready=when, work=bare_work(m, self.costs)) for when, m in ready]))
 
     def step(self, routes: Routes) -> tuple[float, float]:
         """Of a plan: the step, and all work of both lanes, in seconds."""
         arrivals = self._planned(routes)
         work_s = sum(a.work.compute + a.work.wire for a in arrivals)
-        return max(self.job.backward_s, run(arrivals).end) + self.job.rest_s, work_s
+        trace = self._run(arrivals)
+        return max(trace.backward, trace.end) + self.job.rest_s, work_s
 
     def work(self, message: Message) -> Work:
         """The rounds of a message."""
@@ -88,8 +89,11 @@ class Predictor:
         pools = pool_messages(self._pooled, routes)
         return [*arrivals, *(Arrival(ready=max(self._ready), work=self.work(m)) for m in pools)]
 
+    def _run(self, arrivals: Sequence[Arrival]) -> Trace:
+        return run(arrivals, self.job.backward_s, self.costs.compute.sharing)
+
     def _prediction(self, trace: Trace) -> Prediction:
-        backward = self.job.backward_s
+        backward = trace.backward
         busy = sorted(i for i in (*trace.compute, *trace.wire) if i[1] > i[0])
         everything = _union(busy)
         hidden = _union((start, min(stop, backward)) for start, stop in busy if start < backward)

@@ -14,8 +14,8 @@ from compll.runtime.planning.links import COLLECTIVES, Linked, Measured, Network
 #: Sized by elements of the gradient; collectives are sized by the bytes that one rank hands in.
 COMPUTATIONS = ("encode", "decode", "decode_add", "copy", "cast")
 
-#: Seconds of one, whatever its size (given as 1).
-SINGLES = ("encode_each", "decode_each", "task")
+#: Seconds of one, whatever its size (given as 1); `sharing` is a factor in their place.
+SINGLES = ("encode_each", "decode_each", "task", "sharing")
 OPERATIONS = (*COMPUTATIONS, *SINGLES, *COLLECTIVES)
 
 #: The runtime's own work for a task where it was not measured: two threads, one queue, some Python.
@@ -59,6 +59,7 @@ def compute_costs(samples: Iterable[Sample]) -> Compute:
         encode_each=_single(taken, "encode_each", 0.0),
         decode_each=_single(taken, "decode_each", 0.0),
         task=_single(taken, "task", TASK_S),
+        sharing=_single(taken, "sharing", 1.0),
     )
 
 

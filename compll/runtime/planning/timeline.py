@@ -4,6 +4,8 @@ The wire carries collectives one at a time, in the order of the runtime: round r
 The thread computes in the same order; what ends a message may wait `lag` messages longer. The runtime takes what is
 ready, so that the prediction is the best of a few lags. In a fixed order every time can only grow with any duration,
 and so does their minimum: a faster link never makes a prediction worse.
+
+Backward and the thread slow each other down where they do not have cores of their own.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
-    """A message: when its gradients are ready, in seconds, and what is to be done."""
+    """A message: when its gradients would be ready if backward were alone, in seconds, and what is to be done."""
 
     ready: float
     work: Work
@@ -32,20 +34,39 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """Intervals of the two lanes in seconds, in order, and when the last message was done."""
+    """Intervals of the two lanes in seconds, in order; when the last message was done, and when backward was."""
 
     compute: tuple[Interval, ...]
     wire: tuple[Interval, ...]
     end: float
+    backward: float
 
 
-def run(arrivals: Sequence[Arrival]) -> Trace:
-    """The timeline of messages in plan order, in the order of LAGS that ends first."""
+def run(arrivals: Sequence[Arrival], backward: float = 0.0, sharing: float = 1.0) -> Trace:
+    """The timeline of messages in plan order, in the order of LAGS that ends first.
+
+    `backward` is its seconds when alone; `sharing`, how many times slower it and the thread are beside each other.
+    """
     counts = tuple(len(a.work.rounds) for a in arrivals)
-    computing = [seconds for a in arrivals for seconds in (*(r.compute for r in a.work.rounds), a.work.finish)]
-    sending = [seconds for a in arrivals for seconds in (*(r.wire for r in a.work.rounds), 0.0)]
-    ready = [a.ready for a in arrivals]
-    return min((_run(ready, computing, sending, _order(counts, lag)) for lag in LAGS), key=lambda trace: trace.end)
+    step = _Step(
+        ready=[a.ready for a in arrivals],
+        computing=[seconds for a in arrivals for seconds in (*(r.compute for r in a.work.rounds), a.work.finish)],
+        sending=[seconds for a in arrivals for seconds in (*(r.wire for r in a.work.rounds), 0.0)],
+        backward=max([backward, *(a.ready for a in arrivals)]),
+        sharing=sharing,
+    )
+    return min((_run(step, _order(counts, lag)) for lag in LAGS), key=lambda trace: trace.end)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Step:
+    """By message when its gradients are ready; by task its computation and what the wire does after it."""
+
+    ready: Sequence[float]
+    computing: Sequence[float]
+    sending: Sequence[float]
+    backward: float
+    sharing: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,22 +91,25 @@ def _order(counts: tuple[int, ...], lag: float) -> _Order:
     )
 
 
-def _run(ready: Sequence[float], computing: Sequence[float], sending: Sequence[float], order: _Order) -> Trace:
-    arrived = [math.inf] * len(computing)  # not yet
-    for task, when in zip(order.firsts, ready, strict=True):
-        arrived[task] = when
-    computed = [0.0] * len(computing)
+def _run(step: _Step, order: _Order) -> Trace:
+    arrived = [math.inf] * len(step.computing)  # not yet
+    ready = dict(zip(order.firsts, step.ready, strict=True))
+    computed = [0.0] * len(step.computing)
     compute: list[Interval] = []
     wire: list[Interval] = []
     sends = iter(order.wire)
-    thread_free = wire_free = 0.0
+    now = wire_free = lost = 0.0  # `lost`: by how much the thread has delayed backward
     for task in order.thread:
+        if task in ready:
+            arrived[task] = ready[task] + lost
         while arrived[task] == math.inf:  # what the collectives up to the awaited one send has been computed by now
             sent = next(sends)
             start = max(wire_free, computed[sent])
-            arrived[sent + 1] = wire_free = start + sending[sent]
+            arrived[sent + 1] = wire_free = start + step.sending[sent]
             wire.append((start, wire_free))
-        start = max(thread_free, arrived[task])
-        computed[task] = thread_free = start + computing[task]
-        compute.append((start, thread_free))
-    return Trace(compute=tuple(compute), wire=tuple(wire), end=thread_free)
+        start = max(now, arrived[task])
+        beside = min(step.computing[task], max(0.0, step.backward + lost - start))
+        lost += (step.sharing - 1) * beside
+        computed[task] = now = start + step.computing[task] + (step.sharing - 1) * beside
+        compute.append((start, now))
+    return Trace(compute=tuple(compute), wire=tuple(wire), end=now, backward=step.backward + lost)

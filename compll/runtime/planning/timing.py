@@ -1,15 +1,25 @@
-"""How long something usually takes."""
+"""How long something usually takes, alone or while its process computes something else."""
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
 
 import torch
 
 WARM_UP = 2
 REPEATS = 7
+
+#: A block of runs takes so long: several turns of a scheduler.
+BLOCK_S = 1e-2
+MOST_RUNS = 1000
+
+#: Elements that a companion copies again and again, more than caches hold.
+COMPANION = 1 << 23
 
 Timed = Callable[[], object]
 
@@ -18,15 +28,42 @@ def nothing() -> None:
     """Takes no time."""
 
 
-def typical(work: Timed, repeats: int, device: str = "cpu", before: Timed = nothing) -> float:
-    """The median in seconds of `repeats` runs after a warm-up; `before` is run before each and not counted."""
-    times = []
-    for turn in range(-WARM_UP, repeats):
+def typical(work: Timed, repeats: int, device: str = "cpu", before: Timed = nothing, runs: int = 0) -> float:
+    """Seconds of one run: of `repeats` blocks the median of their means, after a warm-up.
+
+    Where threads share cores, something short is either not interrupted at all or for long, so that only the mean of
+    several says what a step pays. A block has `runs`; 0: so many that it takes BLOCK_S. `before` is run before each
+    and not counted.
+    """
+
+    def once() -> float:
         before()
         start = time.perf_counter()
         work()
         if device != "cpu":
             torch.cuda.synchronize()
-        if turn >= 0:
-            times.append(time.perf_counter() - start)
-    return statistics.median(times)
+        return time.perf_counter() - start
+
+    last = [once() for _ in range(WARM_UP)][-1]
+    count = runs or min(MOST_RUNS, math.ceil(BLOCK_S / max(last, BLOCK_S / MOST_RUNS)))
+    return statistics.median(statistics.fmean(once() for _ in range(count)) for _ in range(repeats))
+
+
+@contextmanager
+def companion(threads: int) -> Iterator[None]:
+    """A thread of this process that moves memory until the end, as backward does beside the runtime's own thread; like
+    them, it has so many threads to help it."""
+    source, target, over = torch.zeros(COMPANION), torch.zeros(COMPANION), Event()
+
+    def copy() -> None:
+        torch.set_num_threads(threads)
+        while not over.is_set():
+            target.copy_(source)
+
+    thread = Thread(target=copy, name="compll-companion", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

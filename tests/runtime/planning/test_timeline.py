@@ -42,6 +42,16 @@ def test_second_rounds_wait_for_the_first_round_of_the_next() -> None:
     assert trace.wire == ((0, 1), (5, 6), (6, 7), (7, 8))
 
 
+def test_backward_and_the_thread_delay_each_other_on_one_core() -> None:
+    trace = run([arrival(2, (2, 1), finish=3), arrival(6, (1, 1))], backward=6, sharing=2)
+    assert trace.compute == ((2, 6), (8, 9), (9, 12), (12, 12))  # the first encode takes twice as long, then nothing
+    assert trace.backward == 8 and trace.end == 12
+
+
+def test_backward_is_not_delayed_on_cores_of_its_own() -> None:
+    assert run([arrival(2, (2, 1), finish=9)], backward=6).backward == 6
+
+
 @settings(deadline=None)
 @given(MESSAGES)
 def test_lanes_do_one_thing_at_a_time_and_all_of_it(messages: list[Arrival]) -> None:
