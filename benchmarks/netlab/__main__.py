@@ -21,10 +21,11 @@ from benchmarks.netlab.timings import Job
 from benchmarks.netlab.ways import ABLATION, TOPK, WAYS
 from compll.cli.output import show_error, write_json, write_text
 from compll.diagnostics import CompllError
+from compll.runtime.following import STEPS_BEFORE
 
 NETWORKS = ("2x1@none", "2x1@1gbit", "2x1@100mbit", "4x1@1gbit", "4x1@100mbit", "2x2@1gbit")
 LAYERS, WIDTH = 10, 1600
-ROUNDS, WARM_UP = 7, 3
+ROUNDS, WARM_UP = 7, STEPS_BEFORE + 2  # `auto` has decided by then
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

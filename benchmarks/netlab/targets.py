@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from benchmarks.netlab.measure import Network
-from benchmarks.netlab.ways import FP16, FP32, TOPK
+from benchmarks.netlab.ways import AUTO, FP16, FP32, TOPK
 
 #: Of synchronisation with two workers on links of this rate: at least so many times faster than each.
 RATE = "1gbit"
 SPEEDUPS = {FP32: 8.0, FP16: 4.0}
+
+#: How much longer than plain DDP's a step may be with `plan="auto"` where links are not shaped.
+SLOWER = 0.03
 
 #: How far a prediction may be from what was measured.
 PREDICTION = 0.15
@@ -18,16 +21,15 @@ PREDICTION = 0.15
 def verdicts(networks: Sequence[Network]) -> Iterator[str]:
     for network in networks:
         ours = network.of(TOPK)
-        if ours is None:
-            continue
-        if network.setup.label == f"2x1@{RATE}":
+        if ours and network.setup.label == f"2x1@{RATE}":
             yield from _speedups(network, ours.sync_ms)
-        dense = network.of(FP32)
-        if network.setup.rate == "none" and dense:
-            slower = ours.step_ms / dense.step_ms - 1
+        auto, dense = network.of(AUTO), network.of(FP32)
+        if network.setup.rate == "none" and auto and dense:
+            slower = auto.step_ms / dense.step_ms - 1
             yield (
-                f"{_verdict(slower <= 0)}: on links that are not shaped a step of {TOPK} takes {ours.step_ms:.1f} ms, "
-                f"{abs(slower):.0%} {'more' if slower > 0 else 'less'} than plain DDP's {dense.step_ms:.1f} ms"
+                f"{_verdict(slower <= SLOWER)}: on links that are not shaped a step of {AUTO} takes "
+                f"{auto.step_ms:.1f} ms, {abs(slower):.0%} {'more' if slower > 0 else 'less'} than plain DDP's "
+                f"{dense.step_ms:.1f} ms (wanted {SLOWER:.0%} more at most)"
             )
     yield from _predictions(networks)
 

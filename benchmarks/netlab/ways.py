@@ -19,7 +19,7 @@ from compll.cli.training.bf16 import bf16_mean_hook
 
 NOTHING, FP32, FP16, BF16 = "no exchange", "dense fp32", "fp16 hook", "bf16 hook"
 TOPK = "topk allgather"
-PLAN = "plan"
+PLAN, AUTO = "plan", "auto"
 LARGE_MB = 1 << 14
 
 Close = Callable[[], None]
@@ -112,6 +112,7 @@ WAYS: Mapping[str, Way] = {
     "+ kernel": Way(install=_serial(CompiledTopK), note="the same hook, the compiled program in it"),
     "+ pipelining": Way(install=_topk(fusion="none"), note="1 %, compll's hook, every gradient alone"),
     PLAN: Way(install=_planned, note="what `compll plan` found for topk", fits=lambda setup: setup.ranks == 1),
+    AUTO: Way(install=_topk(plan="auto"), note="what topk found itself, from its first steps"),
 }  # fmt: skip
 
 #: The order in which one part after another comes in; `TOPK` adds travelling together.

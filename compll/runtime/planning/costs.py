@@ -47,7 +47,8 @@ class Compute:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """`world_size` ranks in nodes of `node_size`: all of them, those of one node, and one of every node.
+    """`world_size` ranks in nodes of `node_size`: all of them, those of one node, and one of every node. Collectives
+    take `crowding` times as long while their ranks compute.
 
     Raises CompllError unless the nodes are full.
     """
@@ -57,6 +58,7 @@ class Topology:
     everyone: Network
     inside: Network
     across: Network
+    crowding: float = 1.0
 
     def __post_init__(self) -> None:
         if self.node_size < 1 or self.world_size % self.node_size:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from statistics import median
 
 import torch
 
 from compll.runtime.collectives import Collectives, Handle
 from compll.runtime.planning.links import COLLECTIVES
 from compll.runtime.planning.samples import Sample
-from compll.runtime.planning.timing import REPEATS, nothing, typical
+from compll.runtime.planning.timing import REPEATS, companion, nothing, typical
 
 #: A collective's result on one rank is not measured beyond this, in bytes.
 LARGEST_RESULT = 1 << 28
@@ -32,6 +33,21 @@ def collective_samples(
             begin, runs = _collective(collectives, operation, size), MANY_RUNS if size <= MANY_UP_TO else 1
             seconds = typical(lambda: begin().wait(), repeats, before=lambda: _meet(collectives), runs=runs)
             yield Sample(operation=operation, size=size, seconds=seconds, scope=scope)
+
+
+def crowding_sample(collectives: Collectives, size: int, *, threads: int, repeats: int = REPEATS) -> Sample:
+    """How many times longer an all-reduce of `size` bytes takes while its ranks compute; all ranks call this together."""
+    begin = _collective(collectives, "all_reduce", size)
+
+    def reducing() -> float:
+        return typical(lambda: begin().wait(), 1, before=lambda: _meet(collectives), runs=1)
+
+    def ratio() -> float:
+        alone = reducing()
+        with companion(threads):
+            return reducing() / alone
+
+    return Sample(operation="crowding", size=1, seconds=max(1.0, median(ratio() for _ in range(repeats))))
 
 
 def agreed(collectives: Collectives, samples: Sequence[Sample]) -> list[Sample]:

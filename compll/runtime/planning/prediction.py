@@ -90,7 +90,7 @@ class Predictor:
         return [*arrivals, *(Arrival(ready=max(self._ready), work=self.work(m)) for m in pools)]
 
     def _run(self, arrivals: Sequence[Arrival]) -> Trace:
-        return run(arrivals, self.job.backward_s, self.costs.compute.sharing)
+        return run(arrivals, self.job.backward_s, self.costs.compute.sharing, self.costs.topology.crowding)
 
     def _prediction(self, trace: Trace) -> Prediction:
         backward = trace.backward

@@ -16,7 +16,7 @@ import torch
 from compll.runtime.collectives import Collectives
 from compll.runtime.compressor import Compressor
 from compll.runtime.key import Key
-from compll.runtime.planning.group_probes import agreed, collective_samples
+from compll.runtime.planning.group_probes import agreed, collective_samples, crowding_sample
 from compll.runtime.planning.samples import Sample
 from compll.runtime.planning.timing import REPEATS, companion, typical
 
@@ -76,6 +76,8 @@ def shared_samples(
         yield from collective_samples(collectives, [FEW_BYTES, *(4 * n for n in sizes)], repeats=repeats, scope=scope)
     if device == "cpu":
         yield sharing_sample(sizes[-1], threads=threads, repeats=repeats)
+        if "all" in groups:
+            yield crowding_sample(groups["all"], 4 * sizes[-1], threads=threads, repeats=repeats)
 
 
 def codec_samples(

@@ -14,8 +14,8 @@ from compll.runtime.planning.links import COLLECTIVES, Linked, Measured, Network
 #: Sized by elements of the gradient; collectives are sized by the bytes that one rank hands in.
 COMPUTATIONS = ("encode", "decode", "decode_add", "copy", "cast")
 
-#: Seconds of one, whatever its size (given as 1); `sharing` is a factor in their place.
-SINGLES = ("encode_each", "decode_each", "task", "sharing")
+#: Seconds of one, whatever its size (given as 1); and factors in their place.
+SINGLES = ("encode_each", "decode_each", "task", "sharing", "crowding")
 OPERATIONS = (*COMPUTATIONS, *SINGLES, *COLLECTIVES)
 
 #: The runtime's own work for a task where it was not measured: two threads, one queue, some Python.
@@ -72,7 +72,10 @@ def measured_topology(samples: Iterable[Sample], world_size: int, node_size: int
     everyone = _network(taken, "all", world_size, None)
     node = _network(taken, "node", node_size, everyone)
     across = _network(taken, "across", max(1, world_size // node_size), everyone)
-    return Topology(world_size=world_size, node_size=node_size, everyone=everyone, inside=node, across=across)
+    return Topology(
+        world_size=world_size, node_size=node_size, everyone=everyone, inside=node, across=across,
+        crowding=_single(taken, "crowding", 1.0),
+    )  # fmt: skip
 
 
 def _network(samples: Sequence[Sample], scope: str, ranks: int, instead: Network | None) -> Network:

@@ -5,7 +5,7 @@ The thread computes in the same order; what ends a message may wait `lag` messag
 ready, so that the prediction is the best of a few lags. In a fixed order every time can only grow with any duration,
 and so does their minimum: a faster link never makes a prediction worse.
 
-Backward and the thread slow each other down where they do not have cores of their own.
+Backward and the thread slow each other down where they do not have cores of their own, and both what is on the wire.
 """
 
 from __future__ import annotations
@@ -42,10 +42,11 @@ class Trace:
     backward: float
 
 
-def run(arrivals: Sequence[Arrival], backward: float = 0.0, sharing: float = 1.0) -> Trace:
+def run(arrivals: Sequence[Arrival], backward: float = 0.0, sharing: float = 1.0, crowding: float = 1.0) -> Trace:
     """The timeline of messages in plan order, in the order of LAGS that ends first.
 
-    `backward` is its seconds when alone; `sharing`, how many times slower it and the thread are beside each other.
+    `backward` is its seconds when alone; `sharing`, how many times slower it and the thread are beside each other;
+    `crowding`, how many times slower the wire is beside either.
     """
     counts = tuple(len(a.work.rounds) for a in arrivals)
     step = _Step(
@@ -54,6 +55,7 @@ def run(arrivals: Sequence[Arrival], backward: float = 0.0, sharing: float = 1.0
         sending=[seconds for a in arrivals for seconds in (*(r.wire for r in a.work.rounds), 0.0)],
         backward=max([backward, *(a.ready for a in arrivals)]),
         sharing=sharing,
+        crowding=crowding,
     )
     return min((_run(step, _order(counts, lag)) for lag in LAGS), key=lambda trace: trace.end)
 
@@ -67,6 +69,7 @@ class _Step:
     sending: Sequence[float]
     backward: float
     sharing: float
+    crowding: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +108,8 @@ def _run(step: _Step, order: _Order) -> Trace:
         while arrived[task] == math.inf:  # what the collectives up to the awaited one send has been computed by now
             sent = next(sends)
             start = max(wire_free, computed[sent])
-            arrived[sent + 1] = wire_free = start + step.sending[sent]
+            busy = max(0.0, max(now, step.backward + lost) - start)
+            arrived[sent + 1] = wire_free = start + _crowded(step.sending[sent], busy, step.crowding)
             wire.append((start, wire_free))
         start = max(now, arrived[task])
         beside = min(step.computing[task], max(0.0, step.backward + lost - start))
@@ -113,3 +117,8 @@ def _run(step: _Step, order: _Order) -> Trace:
         computed[task] = now = start + step.computing[task] + (step.sharing - 1) * beside
         compute.append((start, now))
     return Trace(compute=tuple(compute), wire=tuple(wire), end=now, backward=step.backward + lost)
+
+
+def _crowded(seconds: float, busy: float, crowding: float) -> float:
+    """What the wire takes that is slower as long as its ranks are `busy`."""
+    return seconds + min(seconds, busy / crowding) * (crowding - 1)
