@@ -7,6 +7,7 @@
 #include <compll/filter.hpp>
 #include <compll/fold.hpp>
 #include <compll/math.h>
+#include <compll/matrix.hpp>
 #include <compll/philox.h>
 #include <compll/scan.hpp>
 #include <compll/select.hpp>

@@ -1,5 +1,4 @@
-// What is no sweep: sort, transpose, matrix product, Gram-Schmidt. Plain blocked loops, whose results do not depend on
-// the number of threads.
+// What is neither sweep nor product: sort, Gram-Schmidt. Results do not depend on the number of threads.
 #pragma once
 
 #include <compll/storage.hpp>
@@ -32,53 +31,7 @@ void sort_rows(const T* source, int64_t rows, int64_t length, bool descending, i
     });
 }
 
-// --- matrices ----------------------------------------------------------------------------------------------------------
-
-template <class T>
-void transpose(const T* source, int64_t rows, int64_t cols, int threads, T* result) {
-    constexpr int64_t TILE = 32;
-    const int64_t tiles = (rows + TILE - 1) / TILE;
-    const int workers = rows * cols < SMALL ? 1 : threads;
-    parallel(workers, [&](int worker) {
-        for (int64_t tile = worker; tile < tiles; tile += workers) {
-            const int64_t end = std::min(rows, (tile + 1) * TILE);
-            for (int64_t c0 = 0; c0 < cols; c0 += TILE) {
-                for (int64_t c = c0; c < std::min(cols, c0 + TILE); c++) {
-                    for (int64_t r = tile * TILE; r < end; r++) result[c * rows + r] = source[r * cols + c];
-                }
-            }
-        }
-    });
-}
-
-// The element (i, j) of a matrix is at i * down + j * across.
-struct Strides {
-    int64_t down;
-    int64_t across;
-};
-
-// result [m, n] = left [m, inner] @ right [inner, n]; blocks of rows stay in the cache while `inner` goes by.
-inline void multiply(const float* left, Strides l, const float* right, Strides r, int64_t m, int64_t inner, int64_t n,
-                     int threads, float* result) {
-    constexpr int64_t ROWS = 64;
-    const int64_t blocks = (m + ROWS - 1) / ROWS;
-    const int workers = m * inner * n < 8 * SMALL ? 1 : int(std::min<int64_t>(threads, blocks));
-    parallel(workers, [&](int worker) {
-        for (int64_t block = blocks * worker / workers; block < blocks * (worker + 1) / workers; block++) {
-            const int64_t end = std::min(m, (block + 1) * ROWS);
-            std::fill(result + block * ROWS * n, result + end * n, 0.0f);
-            for (int64_t k0 = 0; k0 < inner; k0 += ROWS) {
-                for (int64_t i = block * ROWS; i < end; i++) {
-                    float* out = result + i * n;
-                    for (int64_t k = k0; k < std::min(inner, k0 + ROWS); k++) {
-                        const float x = left[i * l.down + k * l.across];
-                        for (int64_t j = 0; j < n; j++) out[j] += x * right[k * r.down + j * r.across];
-                    }
-                }
-            }
-        }
-    });
-}
+// --- Gram-Schmidt --------------------------------------------------------------------------------------------------------
 
 inline double column_dot(const float* a, const float* b, int64_t rows, int64_t cols) {
     double sum = 0.0;
