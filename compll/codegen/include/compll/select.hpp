@@ -4,64 +4,18 @@
 // candidates; the k-th largest is found among them. Too few (the sample misled): a further pass, over what memory holds
 // after the writes, with a lower threshold. Of keys that tie with the threshold a worker needs no more than its first k,
 // so constant gradients and zeros cost no more memory than others.
-// Short spaces keep every key instead and find their candidates in the cache.
+// Short spaces keep every key instead and find their candidates in the cache, by the threshold of the one before.
 #pragma once
 
 #include <array>
-#include <limits>
 
 #include <compll/filter.hpp>
+#include <compll/largest.hpp>
 
 namespace compll {
 
 constexpr int64_t SAMPLE = 16384;  // positions, in groups of 8 neighbours
 constexpr int GROUP = 8;
-
-template <class K>
-K lowest_key() {
-    using Limits = std::numeric_limits<K>;
-    return Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
-}
-
-// The `rank`-th largest (1-based) of `count` orders, which it overwrites. By counting: the bin of their range that holds it
-// is found, and only the members of that bin stay, until few are left.
-template <class Order>
-Order nth_largest(Order* orders, int64_t rank, int64_t count) {
-    constexpr int64_t FEW = 128;
-    constexpr int BITS = 11;
-    while (count > FEW) {
-        Order low = orders[0];
-        Order high = orders[0];
-        for (int64_t j = 0; j < count; j++) {
-            low = std::min(low, orders[j]);
-            high = std::max(high, orders[j]);
-        }
-        if (low == high) return low;
-        const int bits = count < 32 * FEW ? 8 : BITS;
-        const int shift = std::max(0, 64 - __builtin_clzll(uint64_t(high - low)) - bits);
-        uint32_t bins[1 << BITS];
-        std::fill_n(bins, 1 << bits, 0u);
-        for (int64_t j = 0; j < count; j++) bins[(orders[j] - low) >> shift]++;
-        Order bin = Order(high - low) >> shift;
-        for (; bins[bin] < rank; bin--) rank -= bins[bin];
-        int64_t members = 0;
-        for (int64_t j = 0; j < count; j++) {
-            orders[members] = orders[j];
-            members += (orders[j] - low) >> shift == bin;
-        }
-        count = members;
-    }
-    std::nth_element(orders, orders + rank - 1, orders + count, [](Order a, Order b) { return a > b; });
-    return orders[rank - 1];
-}
-
-// The `rank`-th largest of `count` keys (1-based), never NaN; the lowest key where there are fewer. Overwrites `orders`.
-template <class K, class Order>
-K threshold_of(Order* orders, int64_t count, int64_t rank) {
-    if (rank > count) return lowest_key<K>();
-    const K key = key_of_order<K>(nth_largest(orders, rank, count));
-    return key == key ? key : std::numeric_limits<K>::infinity();
-}
 
 // How many of a sample must reach the threshold so that k of the whole do, but for chances of a few sigma.
 inline int64_t sample_rank(int64_t sampled, int64_t length, int64_t k, double sigmas, int64_t least) {
@@ -162,24 +116,32 @@ class Top {
         });
     }
 
-    // Every key is in list_ at its own position.
+    // Every key is in list_ at its own position. The row before tells where to cut this one; a sample does where it misleads.
     void complete_short() {
-        const K* keys = list_.template values<0>();
         Scratch<int64_t> slots(length_);
+        threshold_ = hint_;
+        int64_t candidates = above_threshold(slots.get());
         sampled_ = std::min<int64_t>(length_ / 16, 1024);
         rank_ = sampled_ < 32 ? sampled_ + 1 : sample_rank(sampled_, length_, k_, 2.0, 3);
-        int64_t candidates = 0;
-        do {
+        for (bool usable = candidates <= 4 * k_ + STRIP; candidates < k_ || !usable; usable = true) {
+            const K* keys = list_.template values<0>();
             for (int64_t j = 0; j < sampled_; j++) sample_[j] = order_key(keys[j * (length_ / sampled_)]);
             threshold_ = threshold_of<K>(sample_.get(), sampled_, rank_);
-            candidates = 0;
-            for (int64_t first = 0; first < length_; first += STRIP) {
-                uint64_t mask = mask_not_below(keys + first, strip_count(first, length_), threshold_);
-                for (; mask != 0; mask &= mask - 1u) slots[candidates++] = first + __builtin_ctzll(mask);
-            }
+            candidates = above_threshold(slots.get());
             rank_ *= 8;  // a miss costs little here
-        } while (candidates < k_);
+        }
         choose(candidates, [&](int64_t j) { return slots[j]; });
+        if (std::is_floating_point<K>::value) hint_ = kth() - K(0.15) * (kth() < 0 ? -kth() : kth());
+    }
+
+    int64_t above_threshold(int64_t* slots) const {
+        const K* keys = list_.template values<0>();
+        int64_t candidates = 0;
+        for (int64_t first = 0; first < length_; first += STRIP) {
+            uint64_t mask = mask_not_below(keys + first, strip_count(first, length_), threshold_);
+            for (; mask != 0; mask &= mask - 1u) slots[candidates++] = first + __builtin_ctzll(mask);
+        }
+        return candidates;
     }
 
     // The k largest of the candidates, which ascend by position: the first of those that tie with the k-th.
@@ -209,6 +171,8 @@ class Top {
             for (; mask != 0; mask &= mask - 1u) chosen_[chosen++] = slot(first + __builtin_ctzll(mask));
         }
     }
+
+    inline static thread_local K hint_ = std::numeric_limits<K>::max();  // for the next short row; never changes a result
 
     int64_t length_;
     int64_t k_;
