@@ -36,7 +36,7 @@ def collective_samples(
 
 
 def crowding_sample(collectives: Collectives, size: int, *, threads: int, repeats: int = REPEATS) -> Sample:
-    """How many times longer an all-reduce of `size` bytes takes while its ranks compute; all ranks call this together."""
+    """How many times longer an all-reduce of `size` bytes takes while its ranks compute, which call this together."""
     begin = _collective(collectives, "all_reduce", size)
 
     def reducing() -> float:

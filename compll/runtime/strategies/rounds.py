@@ -7,7 +7,7 @@ was finite and sound everywhere; else the payloads are gathered.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -55,7 +55,8 @@ class _Exchange:
         self._counts = torch.zeros(len(unit.parts), 2, device=self._device)  # ranks on which it is finite, and sound
         self._taking_part: list[int] = []
         self._rounds: Rounds | None = None
-        self._tensors: list[torch.Tensor] | None = None
+        self._sums: Sequence[torch.Tensor] | None = None  # of this round: where they are and go back to
+        self._travelling = torch.empty(0)
         self._round = 0
 
     def announce(self, done: Callable[[], None]) -> Handle:
@@ -74,26 +75,26 @@ class _Exchange:
         """Compute up to the next mean; after the last, say how it went."""
         if self._rounds is None:
             return
-        tensors = next(self._rounds, None)
-        if tensors is None:
+        if self._sums:
+            lengths = [each.numel() for each in self._sums]
+            torch._foreach_copy_(list(self._sums), list(torch.split(self._travelling, lengths)))
+        self._sums = None  # unless what follows succeeds
+        sums = next(self._rounds, None)
+        if sums is None:
             self._tell(self._rounds)
-        self._tensors = tensors or []
+        self._sums = sums or []
 
     def reduce(self, done: Callable[[], None]) -> Handle:
-        """After a failure of zeros, as many as the others expect."""
-        if self._tensors is None:
-            self._tensors = self._zeros()
+        """All means of a round in one message; after a failure zeros, as many as the others expect."""
+        sums = [torch.zeros(self._expected(), device=self._device)] if self._sums is None else self._sums
         self._round += 1
-        for tensor in self._tensors:
-            tensor.div_(self._collectives.world_size)
-        tensors, self._tensors = self._tensors, None
-        return self._collectives.all_reduce(tensors, done)
+        self._travelling = torch.cat([*sums, torch.empty(0, device=self._device)]).div_(self._collectives.world_size)
+        return self._collectives.all_reduce([self._travelling], done)
 
-    def _zeros(self) -> list[torch.Tensor]:
+    def _expected(self) -> int:
         having = [part for part, count in zip(self._parts, self._having.tolist(), strict=True) if count]
         sizes = [self._codec.compressor.round_sizes(part.tensor) for part in having]
-        found = [of_part[self._round] for of_part in sizes if self._round < len(of_part)]
-        return [torch.zeros(size, device=self._device) for size in found]
+        return sum(of_part[self._round] for of_part in sizes if self._round < len(of_part))
 
     def confirm(self, done: Callable[[], None]) -> Handle:
         return self._collectives.all_reduce([self._counts], done)
