@@ -18,13 +18,11 @@ from benchmarks.formulas.onebit import OneBit
 from benchmarks.formulas.terngrad import TernGrad
 
 
-class FastOneBit(OneBit):
+class PlainOneBit(OneBit):
     def compress(self, gradient: Tensor, memory: Memory, draws: Draws) -> Payload:
         flat = gradient.reshape(-1)
         upper = flat >= 0
-        count, high, total = upper.sum(), (flat * upper).sum(), flat.sum()
-        low = (total - high) / (len(flat) - count).clamp(min=1)
-        return {"high": high / count.clamp(min=1), "low": low, "sign": upper}
+        return {"high": flat[upper].mean().nan_to_num(), "low": flat[~upper].mean().nan_to_num(), "sign": upper}
 
 
 class FastTernGrad(TernGrad):

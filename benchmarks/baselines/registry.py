@@ -61,7 +61,7 @@ REGISTRY: dict[str, Entry] = {
     "graddrop": _above(lambda x, p: thresholds.sampled(x, 1 - p["drop"], p["sample_ratio"])),
     "linear": lambda p: (quantized.Linear(**p), nothing),
     "natural": lambda p: (quantized.Natural(), uniform),
-    "onebit": lambda p: (quantized.FastOneBit(), nothing),
+    "onebit": lambda p: (quantized.PlainOneBit(), nothing),
     "powersgd": lambda p: (PowerSGD(), nothing),
     "qsgd": lambda p: (quantized.QSGD(**p), uniform),
     "randomk": _randomk,
