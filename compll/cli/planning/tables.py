@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable, Sequence
 
 from rich.table import Table
@@ -10,7 +11,7 @@ from compll.cli.planning.simulation import Row
 from compll.runtime.planning.explain import Reason
 from compll.runtime.planning.links import COLLECTIVES
 from compll.runtime.planning.profile import Profile
-from compll.runtime.planning.samples import Sample
+from compll.runtime.planning.samples import FACTORS, SINGLES, Sample
 
 MILLION = 1e6
 
@@ -36,6 +37,11 @@ def profile_table(profile: Profile) -> Table:
 
 def _line(samples: Sequence[Sample]) -> tuple[str, ...]:
     first, last = min(samples, key=lambda s: s.size), max(samples, key=lambda s: s.size)
+    if last.operation in FACTORS:
+        return last.operation, "", "", "", f"{last.seconds:.2f} times", ""
+    if last.operation in SINGLES:
+        middle = statistics.median(s.seconds for s in samples)
+        return last.operation, "", "", "1", f"{1e3 * middle:.3f}", ""
     unit = "bytes" if last.operation in COLLECTIVES else "elements"
     rate = last.size / last.seconds / MILLION if last.seconds > 0 else float("inf")
     name = last.operation if last.scope == "all" else f"{last.operation} ({last.scope})"

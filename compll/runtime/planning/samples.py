@@ -14,9 +14,10 @@ from compll.runtime.planning.links import COLLECTIVES, Linked, Measured, Network
 #: Sized by elements of the gradient; collectives are sized by the bytes that one rank hands in.
 COMPUTATIONS = ("encode", "decode", "decode_add", "copy", "cast")
 
-#: Seconds of one, whatever its size (given as 1); and factors in their place.
-SINGLES = ("encode_each", "decode_each", "task", "sharing", "crowding")
-OPERATIONS = (*COMPUTATIONS, *SINGLES, *COLLECTIVES)
+#: Seconds of one, whatever its size (given as 1); and factors in the place of seconds.
+SINGLES = ("encode_each", "decode_each", "task")
+FACTORS = ("sharing", "crowding")
+OPERATIONS = (*COMPUTATIONS, *SINGLES, *FACTORS, *COLLECTIVES)
 
 #: The runtime's own work for a task where it was not measured: two threads, one queue, some Python.
 TASK_S = 1e-4
@@ -27,8 +28,8 @@ SCOPES = ("all", "node", "across")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One timed operation: one of OPERATIONS, its size in elements or bytes, seconds; of collectives also between which
-    ranks. Raises CompllError for another operation or scope."""
+    """One timed operation: one of OPERATIONS, its size in elements or bytes, seconds (of FACTORS how many times longer
+    something takes); of collectives also between which ranks. Raises CompllError for another operation or scope."""
 
     operation: str
     size: float
