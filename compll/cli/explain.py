@@ -11,16 +11,22 @@ from compll.cli.arguments import USUAL_SHAPE, Json, Params, Program, Shape
 from compll.cli.output import console, write_json
 from compll.cli.stages import specialise
 from compll.cli.values import parse_params, parse_shape
-from compll.codegen.emit.cuda import launches
+from compll.codegen.emit.cuda import launches, merge_launches
 from compll.codegen.interpret import size_environment
+from compll.codegen.merge_traffic import merge_traffic
 from compll.codegen.traffic import Traffic, traffic
+from compll.codegen.walks import MERGED
 from compll.diagnostics import CompllError
 from compll.runtime.program import Sized
+
+#: How many payloads the merge has that is shown; each further one costs a `decode_add`, or its own bytes in one walk.
+PAYLOADS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """A program at one shape; `costs` has the functions that training runs, the encoder first."""
+    """A program at one shape; `costs` has the functions that training runs, the encoder first, and `merge`, the mean of
+    PAYLOADS payloads."""
 
     sized: Sized
     costs: dict[str, Traffic]
@@ -43,11 +49,16 @@ class Explanation:
                 name: {
                     "passes": cost.passes, "bytes_per_element": cost.bytes_per_element,
                     "floor_bytes_per_element": cost.floor_bytes_per_element,
-                    "launches": launches(self.sized.compilation.plans[name]),
+                    "launches": self._launches(name),
                 }
                 for name, cost in self.costs.items()
             },
+            "merged_payloads": PAYLOADS,
         }  # fmt: skip
+
+    def _launches(self, name: str) -> tuple[tuple[str, ...], ...]:
+        plans = self.sized.compilation.plans
+        return merge_launches(plans, PAYLOADS) if name == "merge" else launches(plans[name])
 
 
 def explain(file: Program, shape: Shape = USUAL_SHAPE, param: Params = None, json: Json = None) -> None:
@@ -67,7 +78,10 @@ def explain_sized(sized: Sized) -> Explanation:
     encoder = compilation.feedback_function if compilation.program.feedback else "encode"
     environment = size_environment(sized.compilation.program, sized.environment)
     names = [encoder, *(n for n in plans if not n.startswith("encode") and n != "lazy_residual")]
-    return Explanation(sized=sized, costs={name: traffic(plans[name], environment) for name in names})
+    costs = {name: traffic(plans[name], environment) for name in names}
+    if plans.keys() >= set(MERGED):
+        costs["merge"] = merge_traffic(plans, environment, PAYLOADS)
+    return Explanation(sized=sized, costs=costs)
 
 
 def _show(report: dict[str, Any], shape: str) -> None:
@@ -85,5 +99,6 @@ def _show(report: dict[str, Any], shape: str) -> None:
     for name, cost in report["functions"].items():
         kernels = [f"{k['name']} ({k['pattern']})" for k in report["kernels"] if k["function"] == name]
         figures = (f"{cost[key]:.2f}" for key in ("bytes_per_element", "floor_bytes_per_element"))
-        table.add_row(name, str(cost["passes"]), *figures, str(len(cost["launches"])), "\n".join(kernels))
+        label = f"merge of {report['merged_payloads']}" if name == "merge" else name
+        table.add_row(label, str(cost["passes"]), *figures, str(len(cost["launches"])), "\n".join(kernels))
     out.print(table)

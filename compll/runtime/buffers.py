@@ -50,14 +50,8 @@ def accumulator(out: torch.Tensor, *, add: bool) -> torch.Tensor:
     return torch.empty(out.shape, dtype=torch.float32, device=out.device)
 
 
-def store(totals: Sequence[torch.Tensor], outs: Sequence[torch.Tensor], divisors: Sequence[int]) -> None:
-    """Divide each sum once, all of one divisor together, and round it once.
-
-    On a GPU this divides, whereas `div_` would multiply by the reciprocal: other bits than on a CPU.
-    """
-    for divisor in dict.fromkeys(divisors):
-        if divisor > 1:
-            torch._foreach_div_([t for t, d in zip(totals, divisors, strict=True) if d == divisor], divisor)
+def store(totals: Sequence[torch.Tensor], outs: Sequence[torch.Tensor]) -> None:
+    """Round each sum once into where it is wanted, unless it is there already."""
     for total, out in zip(totals, outs, strict=True):
         if total is not out:
             round_into(total, out)

@@ -11,9 +11,10 @@ from compll.codegen.driver import Compilation
 from compll.runtime.batch import Item, run_batch
 from compll.runtime.buffers import accumulator, store
 from compll.runtime.checks import aligned, check_bytes
-from compll.runtime.devices.base import Device
+from compll.runtime.devices.base import Device, Sums
 from compll.runtime.payload import Payload
 from compll.runtime.program import Program, Sized
+from compll.runtime.rounding import divide
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,11 @@ class Sum:
     total: torch.Tensor
     out: torch.Tensor
     divisor: int
+
+    @property
+    def has_payloads(self) -> bool:
+        """Whether there is something that the program's own decode adds up."""
+        return bool(self.items) and self.items[0].sized.has_payload and self.items[0].sized.numel > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,14 +47,20 @@ class Merger:
         """Into each of `outs` the sum of a row's payloads (None: nothing), divided by the row's length for a mean."""
         sums = [self._sum(row, out, add=add, mean=mean) for row, out in zip(rows, outs, strict=True)]
         for compilation, group in _by_compilation(sums):
+            rows_of_group = [[item.segment() for item in s.items] for s in group]
             merge = self.program.merge(self.device, compilation)
-            merge([[item.segment() for item in s.items] for s in group], add=add, threads=self.threads)
+            merge(Sums(rows=rows_of_group, divisors=[s.divisor for s in group], add=add), self.threads)
+        self._others([s for s in sums if not s.has_payloads], add=add)
+        store([s.total for s in sums], [s.out for s in sums])
+
+    def _others(self, sums: Sequence[Sum], *, add: bool) -> None:
+        """The results of programs without payload, and rows in which no rank has anything."""
         for s in sums:
             if s.items and not s.items[0].sized.has_payload:
                 self._copy(s.items, add=add)
             if not s.items and not add:
                 s.total.zero_()
-        store([s.total for s in sums], [s.out for s in sums], [s.divisor for s in sums])
+        divide([s.total for s in sums], [s.divisor for s in sums])
 
     def _copy(self, items: Sequence[Item], *, add: bool) -> None:
         """The results of a program without payload."""
@@ -71,7 +83,7 @@ def _by_compilation(sums: Sequence[Sum]) -> list[tuple[Compilation, list[Sum]]]:
     """The sums of payloads that have elements, by what decodes them: the same for all payloads of a sum."""
     groups: dict[int, tuple[Compilation, list[Sum]]] = {}
     for s in sums:
-        if s.items and s.items[0].sized.numel and s.items[0].sized.has_payload:
+        if s.has_payloads:
             compilation = s.items[0].sized.compilation
             groups.setdefault(id(compilation), (compilation, []))[1].append(s)
     return list(groups.values())

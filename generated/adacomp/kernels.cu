@@ -6,6 +6,7 @@
 #include <compll/fold.cuh>
 #include <compll/math.h>
 #include <compll/matrix.cuh>
+#include <compll/merge.cuh>
 #include <compll/payload.cuh>
 #include <compll/phases.cuh>
 #include <compll/philox.h>
@@ -75,8 +76,8 @@ __device__ __forceinline__ void encode_largest_tile(
                     const bool ok = compll::is_finite(g);
                     const float residue = residue_ahead[next];
                     const float g_2 = compll::only_if(ok, g);
-                    const float total = residue + g_2;
-                    const float t = compll::absolute(total);
+                    const float total_2 = residue + g_2;
+                    const float t = compll::absolute(total_2);
                     finite_rows_lane = compll::All().take(finite_rows_lane, ok, strip + next, column);
                     largest_lane = compll::Maximum<float>().take(largest_lane, t, strip + next, column);
                 }
@@ -174,19 +175,19 @@ __device__ __forceinline__ void encode_residue_2_tile(
                 const float g = gradient_ahead[next];
                 const bool ok = compll::is_finite(g);
                 const float g_2 = compll::only_if(ok, g);
-                const float total = residue + g_2;
+                const float total_2 = residue + g_2;
                 const float largest = s.largest[i / index_t(s.bin_size)];
                 const bool t = largest > kept;
-                const float t_2 = total + g_2;
+                const float t_2 = total_2 + g_2;
                 const float t_3 = compll::absolute(t_2);
                 const bool t_4 = t_3 >= largest;
                 const bool t_5 = t & t_4;
-                const float t_6 = compll::sign(total);
+                const float t_6 = compll::sign(total_2);
                 const float t_7 = t_6 + c_2;
                 const float code = t_5 ? t_7 : c_2;
                 const float t_8 = code - c_2;
                 const float t_2_2 = t_8 * scale;
-                const float residue_2 = total - t_2_2;
+                const float residue_2 = total_2 - t_2_2;
                 const uint32_t code_2 = compll::to_unsigned(code, 3u);
                 s.state_residue[i] = compll::canonical(residue_2);
                 code_2_bits = code_2;
@@ -277,8 +278,8 @@ __device__ __forceinline__ void encode_with_feedback_largest_tile(
                     const bool ok = compll::is_finite(acc);
                     const float residue = residue_ahead[next];
                     const float g_2 = ok ? acc : kept;
-                    const float total = residue + g_2;
-                    const float t = compll::absolute(total);
+                    const float total_2 = residue + g_2;
+                    const float t = compll::absolute(total_2);
                     finite_rows_lane = compll::All().take(finite_rows_lane, ok, strip + next, column);
                     largest_lane = compll::Maximum<float>().take(largest_lane, t, strip + next, column);
                 }
@@ -381,19 +382,19 @@ __device__ __forceinline__ void encode_with_feedback_residue_2_tile(
                 const float acc = g + kept;
                 const bool ok = compll::is_finite(acc);
                 const float g_2 = ok ? acc : kept;
-                const float total = residue + g_2;
+                const float total_2 = residue + g_2;
                 const float largest = s.largest[i / index_t(s.bin_size)];
                 const bool t = largest > c;
-                const float t_2 = total + g_2;
+                const float t_2 = total_2 + g_2;
                 const float t_3 = compll::absolute(t_2);
                 const bool t_4 = t_3 >= largest;
                 const bool t_5 = t & t_4;
-                const float t_6 = compll::sign(total);
+                const float t_6 = compll::sign(total_2);
                 const float t_7 = t_6 + c_2;
                 const float code = t_5 ? t_7 : c_2;
                 const float t_8 = code - c_2;
                 const float t_2_2 = t_8 * scale;
-                const float residue_2 = total - t_2_2;
+                const float residue_2 = total_2 - t_2_2;
                 const uint32_t code_2 = compll::to_unsigned(code, 3u);
                 const float code_2_2 = float(int32_t(code_2));
                 const float t_9 = code_2_2 - c_2;
@@ -560,8 +561,8 @@ __device__ __forceinline__ void encode_with_lazy_feedback_largest_tile(
                     const bool ok = compll::is_finite(acc);
                     const float g_2 = ok ? acc : residual;
                     const float residue = residue_ahead[next];
-                    const float total = residue + g_2;
-                    const float t_2 = compll::absolute(total);
+                    const float total_2 = residue + g_2;
+                    const float t_2 = compll::absolute(total_2);
                     if (i < s.numel) s.residual[i] = compll::canonical(g_2);
                     finite_rows_lane = compll::All().take(finite_rows_lane, ok, strip + next, column);
                     largest_lane = compll::Maximum<float>().take(largest_lane, t_2, strip + next, column);
@@ -658,19 +659,19 @@ __device__ __forceinline__ void encode_with_lazy_feedback_residue_2_tile(
             if (i < extent) {
                 const float residue = residue_ahead[next];
                 const float g = g_ahead[next];
-                const float total = residue + g;
+                const float total_2 = residue + g;
                 const float largest = s.largest[i / index_t(s.bin_size)];
                 const bool t = largest > c;
-                const float t_2 = total + g;
+                const float t_2 = total_2 + g;
                 const float t_3 = compll::absolute(t_2);
                 const bool t_4 = t_3 >= largest;
                 const bool t_5 = t & t_4;
-                const float t_6 = compll::sign(total);
+                const float t_6 = compll::sign(total_2);
                 const float t_7 = t_6 + c_2;
                 const float code = t_5 ? t_7 : c_2;
                 const float t_8 = code - c_2;
                 const float t_2_2 = t_8 * scale;
-                const float residue_2 = total - t_2_2;
+                const float residue_2 = total_2 - t_2_2;
                 const uint32_t code_2 = compll::to_unsigned(code, 3u);
                 s.state_residue[i] = compll::canonical(residue_2);
                 code_2_bits = code_2;
@@ -816,12 +817,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
 // ---- merge ----
 
 // return map(|q| (f32(q) - 1.0) * p.scale, p.code);
-// The payloads of a tile are records `tile.segment` and behind; their sum stays in registers.
+// The payloads of a tile are records `tile.segment` and behind; their sum stays in registers until it is divided.
 extern "C" __global__ void __launch_bounds__(256, 2) merge(
     const DecodeSegment* __restrict__ records, const compll::Tile* __restrict__ tiles) {
     const compll::Tile tile = tiles[blockIdx.x];
     const DecodeSegment s = records[tile.segment];
     const index_t extent = index_t(s.ceil_numel_by_bin) * index_t(s.bin_size);
+    const float divisor = compll::merge_divisor(tile);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::MERGED) {
         float total[compll::MERGED];
 #pragma unroll
@@ -848,7 +850,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) merge(
 #pragma unroll
         for (unsigned next = 0; next < compll::MERGED; ++next) {
             const index_t i = compll::position_of(tile, strip + next);
-            if (i < extent) { if (i < s.numel) s.out[i] = compll::canonical(total[next]); }
+            if (i < extent) { if (i < s.numel) s.out[i] = compll::canonical(compll::merge_quotient(total[next], divisor)); }
         }
     }
 }

@@ -600,7 +600,8 @@ extern "C" int decode_add(const void* segments, int64_t count, int threads) {
 extern "C" int decode(const void* segments, int64_t count, int threads) {
     return compll::run_batch<DecodeSegment>(segments, count, threads, run_decode);
 }
-extern "C" int merge(const void* firsts, const void* others, const int64_t* ends, int64_t rows, int threads) {
-    const compll::Turns<DecodeSegment, DecodeAddSegment> turns{firsts, others, ends};
-    return compll::run_merge(turns, rows, threads, run_decode, run_decode_add);
+extern "C" int merge(const void* firsts, const void* others, const int64_t* ends, const float* divisors, int64_t rows,
+                     int threads) {
+    const compll::Turns<DecodeSegment, DecodeAddSegment> turns{firsts, others, ends, divisors};
+    return compll::merge_in_turns(turns, rows, threads, run_decode, run_decode_add);
 }

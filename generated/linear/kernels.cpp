@@ -274,35 +274,35 @@ struct DecodeAddSegment {
 };
 
 // add decoded
-void decode_add_new_sum(const DecodeAddSegment& segment, int threads) {
+COMPLL_RANGE void decode_add_new_sum_range(const DecodeAddSegment& segment, int64_t begin, int64_t end) {
     float* const out = segment.out;
     const compll::wire_float* const payload_low = reinterpret_cast<const compll::wire_float*>(segment.payload + 0);
     const uint8_t* const payload_code = segment.payload + 8;
     const compll::wire_float* const payload_step = reinterpret_cast<const compll::wire_float*>(segment.payload + 4);
     const float low = payload_low[0];
     const float step = payload_step[0];
-    const int64_t length = segment.n;
-    compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
-        for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
-            const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
-                const int count = positions;
-                uint32_t payload_code_strip[compll::STRIP];
-                compll::unpack<4>(payload_code, first, count, payload_code_strip);
-                #pragma omp simd
-                for (int i = 0; i < count; i++) {
-                    const float a = out[first + i];
-                    const uint32_t code = payload_code_strip[i];
-                    const float code_2 = float(int32_t(code));
-                    const float t = code_2 * step;
-                    const float out_2 = low + t;
-                    const float new_sum = a + out_2;
-                    out[first + i] = compll::canonical(new_sum);
-                }
-            });
+    compll::for_strips(begin, end, [&](int64_t first, auto positions) {
+        const int count = positions;
+        uint32_t payload_code_strip[compll::STRIP];
+        compll::unpack<4>(payload_code, first, count, payload_code_strip);
+        #pragma omp simd
+        for (int i = 0; i < count; i++) {
+            const float a = out[first + i];
+            const uint32_t code = payload_code_strip[i];
+            const float code_2 = float(int32_t(code));
+            const float t = code_2 * step;
+            const float out_2 = low + t;
+            const float new_sum = a + out_2;
+            out[first + i] = compll::canonical(new_sum);
         }
     });
+}
 
+void decode_add_new_sum(const DecodeAddSegment& segment, int threads) {
+    const int64_t length = segment.n;
+    compll::for_ranges(threads, length, [&](int, int64_t begin, int64_t end) {
+        decode_add_new_sum_range(segment, begin, end);
+    });
 }
 
 void run_decode_add(const DecodeAddSegment& segment, int threads) {
@@ -511,33 +511,33 @@ struct DecodeSegment {
 };
 
 // return map(|q| p.low + f32(q) * p.step, p.code);
-void decode_out(const DecodeSegment& segment, int threads) {
+COMPLL_RANGE void decode_out_range(const DecodeSegment& segment, int64_t begin, int64_t end) {
     const compll::wire_float* const payload_low = reinterpret_cast<const compll::wire_float*>(segment.payload + 0);
     const uint8_t* const payload_code = segment.payload + 8;
     const compll::wire_float* const payload_step = reinterpret_cast<const compll::wire_float*>(segment.payload + 4);
     float* const out_2 = segment.out;
     const float low = payload_low[0];
     const float step = payload_step[0];
-    const int64_t length = segment.n;
-    compll::for_ranges(threads, length, [=]([[maybe_unused]] int worker, int64_t begin, int64_t end) {
-        for (int64_t chunk = begin; chunk < end; chunk += compll::CHUNK) {
-            const int64_t stop = std::min(chunk + compll::CHUNK, end);
-            compll::for_strips(chunk, stop, [&](int64_t first, auto positions) {
-                const int count = positions;
-                uint32_t payload_code_strip[compll::STRIP];
-                compll::unpack<4>(payload_code, first, count, payload_code_strip);
-                #pragma omp simd
-                for (int i = 0; i < count; i++) {
-                    const uint32_t code = payload_code_strip[i];
-                    const float code_2 = float(int32_t(code));
-                    const float t = code_2 * step;
-                    const float out = low + t;
-                    out_2[first + i] = compll::canonical(out);
-                }
-            });
+    compll::for_strips(begin, end, [&](int64_t first, auto positions) {
+        const int count = positions;
+        uint32_t payload_code_strip[compll::STRIP];
+        compll::unpack<4>(payload_code, first, count, payload_code_strip);
+        #pragma omp simd
+        for (int i = 0; i < count; i++) {
+            const uint32_t code = payload_code_strip[i];
+            const float code_2 = float(int32_t(code));
+            const float t = code_2 * step;
+            const float out = low + t;
+            out_2[first + i] = compll::canonical(out);
         }
     });
+}
 
+void decode_out(const DecodeSegment& segment, int threads) {
+    const int64_t length = segment.n;
+    compll::for_ranges(threads, length, [&](int, int64_t begin, int64_t end) {
+        decode_out_range(segment, begin, end);
+    });
 }
 
 void run_decode(const DecodeSegment& segment, int threads) {
@@ -564,7 +564,8 @@ extern "C" int lazy_residual(const void* segments, int64_t count, int threads) {
 extern "C" int decode(const void* segments, int64_t count, int threads) {
     return compll::run_batch<DecodeSegment>(segments, count, threads, run_decode);
 }
-extern "C" int merge(const void* firsts, const void* others, const int64_t* ends, int64_t rows, int threads) {
-    const compll::Turns<DecodeSegment, DecodeAddSegment> turns{firsts, others, ends};
-    return compll::run_merge(turns, rows, threads, run_decode, run_decode_add);
+extern "C" int merge(const void* firsts, const void* others, const int64_t* ends, const float* divisors, int64_t rows,
+                     int threads) {
+    const compll::Turns<DecodeSegment, DecodeAddSegment> turns{firsts, others, ends, divisors};
+    return compll::merge_by_chunks(turns, rows, threads, decode_out_range, decode_add_new_sum_range);
 }

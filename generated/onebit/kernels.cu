@@ -6,6 +6,7 @@
 #include <compll/fold.cuh>
 #include <compll/math.h>
 #include <compll/matrix.cuh>
+#include <compll/merge.cuh>
 #include <compll/payload.cuh>
 #include <compll/phases.cuh>
 #include <compll/philox.h>
@@ -625,12 +626,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
 // ---- merge ----
 
 // return map(|q| q == 1 ? p.high : p.low, p.code);
-// The payloads of a tile are records `tile.segment` and behind; their sum stays in registers.
+// The payloads of a tile are records `tile.segment` and behind; their sum stays in registers until it is divided.
 extern "C" __global__ void __launch_bounds__(256, 2) merge(
     const DecodeSegment* __restrict__ records, const compll::Tile* __restrict__ tiles) {
     const compll::Tile tile = tiles[blockIdx.x];
     const DecodeSegment s = records[tile.segment];
     const index_t extent = index_t(s.n);
+    const float divisor = compll::merge_divisor(tile);
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::MERGED) {
         float total[compll::MERGED];
 #pragma unroll
@@ -658,7 +660,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) merge(
 #pragma unroll
         for (unsigned next = 0; next < compll::MERGED; ++next) {
             const index_t i = compll::position_of(tile, strip + next);
-            if (i < extent) { s.out[i] = compll::canonical(total[next]); }
+            if (i < extent) { s.out[i] = compll::canonical(compll::merge_quotient(total[next], divisor)); }
         }
     }
 }

@@ -6,6 +6,7 @@
 #include <compll/fold.cuh>
 #include <compll/math.h>
 #include <compll/matrix.cuh>
+#include <compll/merge.cuh>
 #include <compll/payload.cuh>
 #include <compll/phases.cuh>
 #include <compll/philox.h>

@@ -6,6 +6,7 @@
 #include <compll/fold.cuh>
 #include <compll/math.h>
 #include <compll/matrix.cuh>
+#include <compll/merge.cuh>
 #include <compll/payload.cuh>
 #include <compll/phases.cuh>
 #include <compll/philox.h>
@@ -319,7 +320,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_out(
 
 // ---- merge ----
 
-// The first payload of every row is decoded, then the others are added, one after the other.
+// The first payload of every row is decoded, then the others are added, one after the other; then the sums are divided.
 extern "C" __global__ void __launch_bounds__(256, 2) merge(
     const DecodeSegment* __restrict__ firsts, const DecodeAddSegment* __restrict__ others,
     const compll::Tile* __restrict__ tables, compll::Barrier* barrier) {
@@ -331,7 +332,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) merge(
     first.meet();
     const unsigned payloads = compll::merge_turns(tables);
     for (unsigned payload = 0; payload < payloads; ++payload) {
-        other.run<decode_add_new_sum_tile>(3 + 1 * payload);
+        other.run<decode_add_new_sum_tile>(4 + 1 * payload);
         other.meet();
     }
+    first.run<compll::divide_tile<DecodeSegment>>(3);
 }

@@ -6,6 +6,7 @@
 #include <compll/fold.cuh>
 #include <compll/math.h>
 #include <compll/matrix.cuh>
+#include <compll/merge.cuh>
 #include <compll/payload.cuh>
 #include <compll/phases.cuh>
 #include <compll/philox.h>
@@ -44,9 +45,9 @@ struct EncodeSegment {
     bool* t_sum_finite_partials;
     float* t_sum_partials;
     uint32_t* total_t_2_4_partials;
-    float* total_partials;
+    float* total_total_2_partials;
     uint32_t* total_2_t_4_4_partials;
-    float* total_2_partials;
+    float* total_2_total_2_2_partials;
     uint32_t* chosen_index_mask;
     uint32_t* chosen_index_counts;
     compll::Filter* chosen_index_filter;
@@ -104,7 +105,7 @@ __device__ __forceinline__ void encode_total_tile(
     constexpr float t_3 = (-1.3862944f);
     const float first_2 = t_2_2 * t_3;
     uint32_t t_2_4 = compll::Add<uint32_t>().identity();
-    float total = compll::Add<float>().identity();
+    float total_2 = compll::Add<float>().identity();
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         float gradient_ahead[compll::AHEAD];
 #pragma unroll
@@ -125,17 +126,17 @@ __device__ __forceinline__ void encode_total_tile(
                 const uint32_t t_2_2_2 = uint32_t(t_2_3);
                 const float t_4 = compll::only_if(t_2_3, t);
                 t_2_4 = compll::Add<uint32_t>().take(t_2_4, t_2_2_2, strip + next, i);
-                total = compll::Add<float>().take(total, t_4, strip + next, i);
+                total_2 = compll::Add<float>().take(total_2, t_4, strip + next, i);
             }
         }
     }
     compll::fold_chunk(t_2_4, s.total_t_2_4_partials, tile, extent, compll::Add<uint32_t>());
-    compll::fold_chunk(total, s.total_partials, tile, extent, compll::Add<float>());
+    compll::fold_chunk(total_2, s.total_total_2_partials, tile, extent, compll::Add<float>());
     if (!compll::last_tile(s.arrivals, tile)) return;
     t_2_4 = compll::fold_partials(s.total_t_2_4_partials, extent, compll::Add<uint32_t>());
     if (threadIdx.x == 0) s.t_2[0] = t_2_4;
-    total = compll::fold_partials(s.total_partials, extent, compll::Add<float>());
-    if (threadIdx.x == 0) s.total[0] = total;
+    total_2 = compll::fold_partials(s.total_total_2_partials, extent, compll::Add<float>());
+    if (threadIdx.x == 0) s.total[0] = total_2;
 }
 
 // let threshold = next_stage(g, next_stage(g, first, q), q);
@@ -154,8 +155,8 @@ __device__ __forceinline__ void encode_total_2_tile(
     const uint32_t t_2_3 = s.t_2[0];
     const float above = float(t_2_3);
     const bool t_4 = above > kept;
-    const float total = s.total[0];
-    const float t_2_4 = total / above;
+    const float total_2 = s.total[0];
+    const float t_2_4 = total_2 / above;
     const float t_3_2 = t_4 ? t_2_4 : first_2;
     const float t_5 = t_3_2 - first_2;
     constexpr float c = 4.0f;
@@ -166,7 +167,7 @@ __device__ __forceinline__ void encode_total_2_tile(
     const float t_4_2 = t_5 * t_2_5;
     const float threshold = first_2 - t_4_2;
     uint32_t t_4_4 = compll::Add<uint32_t>().identity();
-    float total_2 = compll::Add<float>().identity();
+    float total_2_2 = compll::Add<float>().identity();
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         float gradient_ahead[compll::AHEAD];
 #pragma unroll
@@ -187,17 +188,17 @@ __device__ __forceinline__ void encode_total_2_tile(
                 const uint32_t t_2_2_2 = uint32_t(t_2_6);
                 const float t_4_3 = compll::only_if(t_2_6, t);
                 t_4_4 = compll::Add<uint32_t>().take(t_4_4, t_2_2_2, strip + next, i);
-                total_2 = compll::Add<float>().take(total_2, t_4_3, strip + next, i);
+                total_2_2 = compll::Add<float>().take(total_2_2, t_4_3, strip + next, i);
             }
         }
     }
     compll::fold_chunk(t_4_4, s.total_2_t_4_4_partials, tile, extent, compll::Add<uint32_t>());
-    compll::fold_chunk(total_2, s.total_2_partials, tile, extent, compll::Add<float>());
+    compll::fold_chunk(total_2_2, s.total_2_total_2_2_partials, tile, extent, compll::Add<float>());
     if (!compll::last_tile(s.arrivals, tile)) return;
     t_4_4 = compll::fold_partials(s.total_2_t_4_4_partials, extent, compll::Add<uint32_t>());
     if (threadIdx.x == 0) s.t_4[0] = t_4_4;
-    total_2 = compll::fold_partials(s.total_2_partials, extent, compll::Add<float>());
-    if (threadIdx.x == 0) s.total_2[0] = total_2;
+    total_2_2 = compll::fold_partials(s.total_2_total_2_2_partials, extent, compll::Add<float>());
+    if (threadIdx.x == 0) s.total_2[0] = total_2_2;
 }
 
 // let chosen = filter(g, |x| abs(x) > threshold, at_most = limit);
@@ -216,8 +217,8 @@ __device__ __forceinline__ void encode_chosen_index_tile(
     const uint32_t t_2_3 = s.t_2[0];
     const float above = float(t_2_3);
     const bool t_4 = above > kept;
-    const float total = s.total[0];
-    const float t_2_4 = total / above;
+    const float total_2 = s.total[0];
+    const float t_2_4 = total_2 / above;
     const float t_3_2 = t_4 ? t_2_4 : first_2;
     const float t_5 = t_3_2 - first_2;
     constexpr float c = 4.0f;
@@ -230,8 +231,8 @@ __device__ __forceinline__ void encode_chosen_index_tile(
     const uint32_t t_4_3 = s.t_4[0];
     const float above_2 = float(t_4_3);
     const bool t_7 = above_2 > kept;
-    const float total_2 = s.total_2[0];
-    const float t_2_6 = total_2 / above_2;
+    const float total_2_2 = s.total_2[0];
+    const float t_2_6 = total_2_2 / above_2;
     const float t_5_2 = t_7 ? t_2_6 : threshold;
     const float t_8 = t_5_2 - threshold;
     const float t_3_3 = t_8 * t_2_5;
@@ -338,9 +339,9 @@ struct EncodeWithFeedbackSegment {
     bool* t_sum_finite_partials;
     float* t_sum_partials;
     uint32_t* total_t_2_4_partials;
-    float* total_partials;
+    float* total_total_2_partials;
     uint32_t* total_2_t_4_4_partials;
-    float* total_2_partials;
+    float* total_2_total_2_2_partials;
     uint32_t* chosen_index_mask;
     uint32_t* chosen_index_counts;
     compll::Filter* chosen_index_filter;
@@ -402,7 +403,7 @@ __device__ __forceinline__ void encode_with_feedback_total_tile(
     constexpr float t_3 = (-1.3862944f);
     const float first_2 = t_2_2 * t_3;
     uint32_t t_2_4 = compll::Add<uint32_t>().identity();
-    float total = compll::Add<float>().identity();
+    float total_2 = compll::Add<float>().identity();
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         float g_ahead[compll::AHEAD];
 #pragma unroll
@@ -421,17 +422,17 @@ __device__ __forceinline__ void encode_with_feedback_total_tile(
                 const uint32_t t_2_2_2 = uint32_t(t_2_3);
                 const float t_4 = compll::only_if(t_2_3, t);
                 t_2_4 = compll::Add<uint32_t>().take(t_2_4, t_2_2_2, strip + next, i);
-                total = compll::Add<float>().take(total, t_4, strip + next, i);
+                total_2 = compll::Add<float>().take(total_2, t_4, strip + next, i);
             }
         }
     }
     compll::fold_chunk(t_2_4, s.total_t_2_4_partials, tile, extent, compll::Add<uint32_t>());
-    compll::fold_chunk(total, s.total_partials, tile, extent, compll::Add<float>());
+    compll::fold_chunk(total_2, s.total_total_2_partials, tile, extent, compll::Add<float>());
     if (!compll::last_tile(s.arrivals, tile)) return;
     t_2_4 = compll::fold_partials(s.total_t_2_4_partials, extent, compll::Add<uint32_t>());
     if (threadIdx.x == 0) s.t_2[0] = t_2_4;
-    total = compll::fold_partials(s.total_partials, extent, compll::Add<float>());
-    if (threadIdx.x == 0) s.total[0] = total;
+    total_2 = compll::fold_partials(s.total_total_2_partials, extent, compll::Add<float>());
+    if (threadIdx.x == 0) s.total[0] = total_2;
 }
 
 // let threshold = next_stage(g, next_stage(g, first, q), q);
@@ -450,8 +451,8 @@ __device__ __forceinline__ void encode_with_feedback_total_2_tile(
     const uint32_t t_2_3 = s.t_2[0];
     const float above = float(t_2_3);
     const bool t_4 = above > c;
-    const float total = s.total[0];
-    const float t_2_4 = total / above;
+    const float total_2 = s.total[0];
+    const float t_2_4 = total_2 / above;
     const float t_3_2 = t_4 ? t_2_4 : first_2;
     const float t_5 = t_3_2 - first_2;
     constexpr float c_2 = 4.0f;
@@ -462,7 +463,7 @@ __device__ __forceinline__ void encode_with_feedback_total_2_tile(
     const float t_4_2 = t_5 * t_2_5;
     const float threshold = first_2 - t_4_2;
     uint32_t t_4_4 = compll::Add<uint32_t>().identity();
-    float total_2 = compll::Add<float>().identity();
+    float total_2_2 = compll::Add<float>().identity();
     for (unsigned strip = 0; compll::strip_is_inside(tile, strip, extent); strip += compll::AHEAD) {
         float g_ahead[compll::AHEAD];
 #pragma unroll
@@ -481,17 +482,17 @@ __device__ __forceinline__ void encode_with_feedback_total_2_tile(
                 const uint32_t t_2_2_2 = uint32_t(t_2_6);
                 const float t_4_3 = compll::only_if(t_2_6, t);
                 t_4_4 = compll::Add<uint32_t>().take(t_4_4, t_2_2_2, strip + next, i);
-                total_2 = compll::Add<float>().take(total_2, t_4_3, strip + next, i);
+                total_2_2 = compll::Add<float>().take(total_2_2, t_4_3, strip + next, i);
             }
         }
     }
     compll::fold_chunk(t_4_4, s.total_2_t_4_4_partials, tile, extent, compll::Add<uint32_t>());
-    compll::fold_chunk(total_2, s.total_2_partials, tile, extent, compll::Add<float>());
+    compll::fold_chunk(total_2_2, s.total_2_total_2_2_partials, tile, extent, compll::Add<float>());
     if (!compll::last_tile(s.arrivals, tile)) return;
     t_4_4 = compll::fold_partials(s.total_2_t_4_4_partials, extent, compll::Add<uint32_t>());
     if (threadIdx.x == 0) s.t_4[0] = t_4_4;
-    total_2 = compll::fold_partials(s.total_2_partials, extent, compll::Add<float>());
-    if (threadIdx.x == 0) s.total_2[0] = total_2;
+    total_2_2 = compll::fold_partials(s.total_2_total_2_2_partials, extent, compll::Add<float>());
+    if (threadIdx.x == 0) s.total_2[0] = total_2_2;
 }
 
 // let chosen = filter(g, |x| abs(x) > threshold, at_most = limit);
@@ -510,8 +511,8 @@ __device__ __forceinline__ void encode_with_feedback_chosen_index_tile(
     const uint32_t t_2_3 = s.t_2[0];
     const float above = float(t_2_3);
     const bool t_4 = above > c;
-    const float total = s.total[0];
-    const float t_2_4 = total / above;
+    const float total_2 = s.total[0];
+    const float t_2_4 = total_2 / above;
     const float t_3_2 = t_4 ? t_2_4 : first_2;
     const float t_5 = t_3_2 - first_2;
     constexpr float c_2 = 4.0f;
@@ -524,8 +525,8 @@ __device__ __forceinline__ void encode_with_feedback_chosen_index_tile(
     const uint32_t t_4_3 = s.t_4[0];
     const float above_2 = float(t_4_3);
     const bool t_7 = above_2 > c;
-    const float total_2 = s.total_2[0];
-    const float t_2_6 = total_2 / above_2;
+    const float total_2_2 = s.total_2[0];
+    const float t_2_6 = total_2_2 / above_2;
     const float t_5_2 = t_7 ? t_2_6 : threshold;
     const float t_8 = t_5_2 - threshold;
     const float t_3_3 = t_8 * t_2_5;
@@ -770,7 +771,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) decode_phases(
 
 // ---- merge ----
 
-// The first payload of every row is decoded, then the others are added, one after the other.
+// The first payload of every row is decoded, then the others are added, one after the other; then the sums are divided.
 extern "C" __global__ void __launch_bounds__(256, 2) merge(
     const DecodeSegment* __restrict__ firsts, const DecodeAddSegment* __restrict__ others,
     const compll::Tile* __restrict__ tables, compll::Barrier* barrier) {
@@ -784,9 +785,10 @@ extern "C" __global__ void __launch_bounds__(256, 2) merge(
     first.meet();
     const unsigned payloads = compll::merge_turns(tables);
     for (unsigned payload = 0; payload < payloads; ++payload) {
-        other.run<decode_add_load_index_count_tile>(4 + 2 * payload);
+        other.run<decode_add_load_index_count_tile>(5 + 2 * payload);
         other.meet();
-        other.run<decode_add_new_sum_tile>(5 + 2 * payload);
+        other.run<decode_add_new_sum_tile>(6 + 2 * payload);
         other.meet();
     }
+    first.run<compll::divide_tile<DecodeSegment>>(4);
 }

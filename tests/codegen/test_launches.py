@@ -9,8 +9,9 @@ import torch
 from differential.patterns import PATTERNS
 
 from compll.codegen.driver import Compilation
-from compll.codegen.emit.cuda import cuda_function, cuda_merge
+from compll.codegen.emit.cuda import cuda_function, cuda_merge, merge_launches
 from compll.codegen.emit.cuda_launch import FusedMerge, Launch, LibraryCall, PhasedMerge, Phases
+from compll.codegen.walks import merges_in_one_walk
 from compll.diagnostics import SourceFile
 from compll.dsl.parameters import parameter_values
 from compll.runtime.program import Program
@@ -37,6 +38,7 @@ def test_every_function(name: str) -> None:
             assert len(steps) <= (3 if function.startswith("encode") else 2), function
     merge = cuda_merge(compiled.plans)
     assert merge is not None or any(isinstance(s, LibraryCall) for s in cuda_function(compiled.plans["decode"]).steps)
+    assert merge is None or merge_launches(compiled.plans, 4) == (("merge",),)
 
 
 def test_the_heaviest_walk_stays_lean() -> None:
@@ -52,3 +54,14 @@ def test_the_heaviest_walk_stays_lean() -> None:
 def test_where_decode_is_elementwise_sums_stay_in_registers(name: str, kind: type) -> None:
     merge = cuda_merge(compilation(name, SOURCES[name]).plans)
     assert merge is not None and isinstance(merge.launch, kind)
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_both_targets_merge_in_one_walk_where_decode_is_one(name: str) -> None:
+    """Elsewhere, the sums are divided by the last phase of the same launch."""
+    compiled = compilation(name, SOURCES[name])
+    merge, one_walk = cuda_merge(compiled.plans), merges_in_one_walk(compiled.plans)
+    assert merge is not None and isinstance(merge.launch, FusedMerge if one_walk else PhasedMerge)
+    assert ("merge_by_chunks(" if one_walk else "merge_in_turns(") in compiled.source("cpu")
+    last = [line.strip() for line in merge.text.splitlines()][-2]
+    assert one_walk or last.startswith("first.run<compll::divide_tile<DecodeSegment>>")

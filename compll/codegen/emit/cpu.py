@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from compll.codegen.emit.cpu_steps import calls, print_kernel
+from compll.codegen.emit.cpu_sweep import function_name
 from compll.codegen.emit.environment import render
 from compll.codegen.emit.names import identifier
 from compll.codegen.emit.segment import Segment, StructField
 from compll.codegen.plan import KernelPlan
 from compll.codegen.rounds import parts
+from compll.codegen.walks import MERGED, merges_in_one_walk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,15 +40,11 @@ class FunctionView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileView:
-    """What `cpu/file.cpp.j2` places."""
+    """What `cpu/file.cpp.j2` places; `merge` is the library's call that merges payloads, "" where there are none."""
 
     name: str
     functions: tuple[FunctionView, ...]
-
-    @property
-    def merges(self) -> bool:
-        """Whether there are payloads to merge."""
-        return {"decode", "decode_add"} <= {part.name for part in self.parts}
+    merge: str
 
     @property
     def parts(self) -> tuple[PartView, ...]:
@@ -59,17 +58,28 @@ def emit(name: str, plans: tuple[KernelPlan, ...]) -> str:
     threads)`: it runs on `count` records (plan.record_fields) and returns 0, or 1 where memory ran out. Entries of one
     function are called in order with the same records; what temporaries hold must last from the first to the last.
 
-    With payloads there is `int merge(const void* firsts, const void* others, const int64_t* ends, int64_t rows, int
-    threads)`, too: for each row, decode on its record of `firsts` (none where that is null), then decode_add on its
-    records of `others`, which end at `ends`.
+    With payloads there is `int merge(const void* firsts, const void* others, const int64_t* ends, const float*
+    divisors, int64_t rows, int threads)`, too: for each row, decode on its record of `firsts` (none where it is null),
+    then decode_add on its records of `others`, which end at `ends`, and the sum divided by its divisor.
     """
-    return render("cpu/file.cpp.j2", FileView(name=name, functions=tuple(_function(p) for p in plans)))
+    functions = tuple(_function(plan) for plan in plans)
+    merge = _merge({plan.function: plan for plan in plans})
+    return render("cpu/file.cpp.j2", FileView(name=name, functions=functions, merge=merge))
 
 
 def entries(plan: KernelPlan) -> tuple[str, ...]:
     """What the parts of a function are called: the function's name where it has no collective."""
     name, count = identifier(plan.function), len(parts(plan))
     return (name,) if count == 1 else tuple(f"{name}_part_{number}" for number in range(count))
+
+
+def _merge(plans: Mapping[str, KernelPlan]) -> str:
+    if not plans.keys() >= set(MERGED):
+        return ""
+    if not merges_in_one_walk(plans):
+        return "merge_in_turns(turns, rows, threads, run_decode, run_decode_add)"
+    ranges = (f"{function_name(plans[name], plans[name].kernels[0])}_range" for name in MERGED)
+    return f"merge_by_chunks(turns, rows, threads, {', '.join(ranges)})"
 
 
 def _function(plan: KernelPlan) -> FunctionView:

@@ -6,7 +6,8 @@ from typing import assert_never
 
 from compll.codegen import ir
 from compll.codegen.emit.cpu_memory import Memory
-from compll.codegen.emit.cpu_sweep import StepView, function_name, print_sweep
+from compll.codegen.emit.cpu_sweep import function_name, print_sweep
+from compll.codegen.emit.cpu_views import StepView
 from compll.codegen.emit.environment import render
 from compll.codegen.emit.segment import Segment
 from compll.codegen.layout import Section

@@ -2,93 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from compll.codegen import ir
 from compll.codegen.emit.cpu_memory import Memory, Strip
 from compll.codegen.emit.cpu_sinks import Places, SelectionNeeds, SinkPrinter, is_scalar_sweep
+from compll.codegen.emit.cpu_views import CombineView, FunctorView, InnerView, StepView, StripView, SweepView, WalkView
 from compll.codegen.emit.environment import render
 from compll.codegen.emit.expr import Level, Line, body_lines, compute_ctype, constant, slice_body
 from compll.codegen.emit.names import identifier
 from compll.codegen.emit.segment import Segment, is_exact
 from compll.codegen.plan import Kernel, KernelPlan
+from compll.codegen.walks import walk_of
 from compll.dtypes import DType
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SweepView:
-    """What `cpu/sweep.cpp.j2` places; every entry is finished text."""
-
-    name: str
-    struct: str
-    comment: str
-    combines: tuple[str, ...]
-    declarations: tuple[str, ...]
-    rows: str
-    length: str
-    rowwise: bool
-    inner: str  # the strips
-    prepare: tuple[str, ...]
-    after: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InnerView:
-    """What `cpu/strips.cpp.j2` places: the work on the space, or on one row of it."""
-
-    team: str
-    captures: str
-    rowwise: bool
-    row_lines: tuple[str, ...]  # once a row, of a rowwise sweep
-    strip: str  # the evaluation of one strip
-    places: Places
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepView:
-    """What `cpu/step.cpp.j2` places: statements in order."""
-
-    name: str
-    struct: str
-    comment: str
-    lines: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CombineView:
-    """What `cpu/combine.cpp.j2` places: a program's own way to combine."""
-
-    name: str
-    struct: str
-    ctype: str
-    identity: str
-    left: str
-    right: str
-    lines: tuple[str, ...]
-    result: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FunctorView:
-    """What `cpu/functor.cpp.j2` places: a slice of the body as a function object, the argument of `call`."""
-
-    call: str
-    captures: str
-    parameters: str
-    strip: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StripView:
-    """What `cpu/evaluate.cpp.j2` places: the body over one strip, in runs inside rows where `runs` says so."""
-
-    rowwise: bool
-    runs: bool
-    columns: str
-    staging: tuple[str, ...]
-    row_lines: tuple[str, ...]
-    element: tuple[str, ...]
-    run: tuple[str, ...]
 
 
 def print_sweep(plan: KernelPlan, segment: Segment, kernel: Kernel, sweep: ir.Sweep) -> str:
@@ -116,23 +42,32 @@ class _SweepPrinter:
         if is_scalar_sweep(self._sweep):
             return self._scalar()
         self._print_sinks()
+        strip = self._evaluate(
+            self._strip, tuple(self._lines.values()), (*self._places.arrays,), (*self._places.element,),
+            (*self._places.run,),
+        )  # fmt: skip
+        declarations = (*self._memory.declarations, *self._at_level(Level.UNIFORM))
+        if walk_of(self._plan) is not None:
+            return self._walk(declarations, strip)
         inner = InnerView(
             team=self._team, captures=self._captures(), rowwise=self._rowwise,
-            row_lines=self._at_level(Level.ROW) if self._rowwise else (), places=self._places,
-            strip=self._evaluate(
-                self._strip, tuple(self._lines.values()), (*self._places.arrays,), (*self._places.element,),
-                (*self._places.run,),
-            ),
+            row_lines=self._at_level(Level.ROW) if self._rowwise else (), places=self._places, strip=strip,
         )  # fmt: skip
         view = SweepView(
             name=self._name, struct=self._segment.struct, comment=self._sweep.origin,
-            combines=tuple(self._combines),
-            declarations=(*self._memory.declarations, *self._at_level(Level.UNIFORM)),
+            combines=tuple(self._combines), declarations=declarations,
             rows=self._segment.size(self._sweep.shape[0]) if self._rowwise else "1",
             length=self._length(), rowwise=self._rowwise, inner=render("cpu/strips.cpp.j2", inner),
             prepare=tuple(self._places.prepare), after=tuple(self._places.after),
         )  # fmt: skip
         return render("cpu/sweep.cpp.j2", view)
+
+    def _walk(self, declarations: tuple[str, ...], strip: str) -> str:
+        view = WalkView(
+            name=self._name, struct=self._segment.struct, comment=self._sweep.origin, declarations=declarations,
+            length=self._length(), strip=strip, places=self._places,
+        )  # fmt: skip
+        return render("cpu/walk.cpp.j2", view)
 
     @property
     def _team(self) -> str:

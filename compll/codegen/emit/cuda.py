@@ -49,12 +49,13 @@ from compll.codegen.plan import (
     StoreCount,
     record_fields,
 )
+from compll.codegen.walks import MERGED
 from compll.dtypes import NAMED
 from compll.sizes import Num
 
 INCLUDES = (
-    "ascending.cuh", "cast.h", "filter.cuh", "fold.cuh", "math.h", "matrix.cuh", "payload.cuh", "phases.cuh",
-    "philox.h", "rows.cuh", "scalar.h", "scan.cuh", "select.cuh", "select_rows.cuh", "sort.cuh",
+    "ascending.cuh", "cast.h", "filter.cuh", "fold.cuh", "math.h", "matrix.cuh", "merge.cuh", "payload.cuh",
+    "phases.cuh", "philox.h", "rows.cuh", "scalar.h", "scan.cuh", "select.cuh", "select_rows.cuh", "sort.cuh",
 )  # fmt: skip
 
 
@@ -116,6 +117,15 @@ def launches(plan: KernelPlan) -> tuple[tuple[str, ...], ...]:
     return tuple(names)
 
 
+def merge_launches(plans: Mapping[str, KernelPlan], payloads: int) -> tuple[tuple[str, ...], ...]:
+    """The same for a merge of so many payloads of each gradient."""
+    merge = cuda_merge(plans)
+    if merge is not None:
+        return ((merge.launch.function,),)
+    first, other = (launches(plans[name]) for name in MERGED)
+    return (*first, *other * (payloads - 1), ("divide",))
+
+
 def cuda_function(plan: KernelPlan) -> CudaFunction:
     """The kernels of one function and how the host runs them."""
     context = Context(plan=plan, memory=Memory(plan))
@@ -133,9 +143,9 @@ def cuda_function(plan: KernelPlan) -> CudaFunction:
 
 def cuda_merge(plans: Mapping[str, KernelPlan]) -> CudaMerge | None:
     """The launch that merges payloads; None for a program without payload, or whose decode needs a library."""
-    if "decode" not in plans or "decode_add" not in plans:
+    if not plans.keys() >= set(MERGED):
         return None
-    first, other = (Context(plan=plans[name], memory=Memory(plans[name])) for name in ("decode", "decode_add"))
+    first, other = (Context(plan=plans[name], memory=Memory(plans[name])) for name in MERGED)
     fused = print_fused(first)
     if fused is not None:
         return fused

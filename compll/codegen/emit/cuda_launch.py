@@ -71,8 +71,9 @@ class Phases:
 class FusedMerge:
     """One launch of `function(const DecodeSegment* records, const compll::Tile* tiles)` that adds up rows of payloads.
 
-    Records of a row follow each other; a tile of the row has the first as its segment and, as its last word, how many
-    there are, plus 2^31 where they are added to what `out` holds. Scratch pointers are not used.
+    Records of a row follow each other; a tile of the row has the first as its segment, in place of the count the
+    divisor (the bits of an f32), and as its last word how many there are, plus 2^31 where they are added to what `out`
+    holds. Scratch pointers are not used.
     """
 
     function: str
@@ -82,14 +83,17 @@ class FusedMerge:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhasedMerge:
     """The same as a cooperative launch of `function(firsts, others, const compll::Tile* tables, compll::Barrier*)`:
-    `firsts` are records of decode, `others` of decode_add.
+    `firsts` are records of decode, one for each row, `others` of decode_add.
 
-    The tables begin with a row `{turns, 0, 0, 0}`, then spans as in `Phases`: for each of `first_works`, and for each
-    turn of decode_add for each of `other_works`. Records of one row may share temporaries and scratch.
+    The tables begin with a row `{turns, 0, 0, 0}`, then spans as in `Phases`: for each of `first_works` (without tiles
+    where all is added to what `out` holds), for `dividing` and, for each turn of decode_add, for each of `other_works`.
+    Tiles of `dividing` have the divisor as in `FusedMerge`; rows divided by 1 have none. Records of one row may share
+    temporaries and scratch.
     """
 
     function: str
     first_works: tuple[Work, ...]
+    dividing: Work
     other_works: tuple[Work, ...]
 
 

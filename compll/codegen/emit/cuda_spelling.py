@@ -14,6 +14,7 @@ from compll.sizes import Size
 RESERVED = (
     "segments", "tiles", "tile", "s", "extent", "rows", "strip", "turn", "first", "i", "row", "column", "row_first",
     "key", "predicate", "value", "emit", "pad", "slot", "inside", "candidate", "bins", "left", "right", "next", "pool",
+    "total",
 )  # fmt: skip
 
 _DRAWS = {"uniform": "uniform32", "normal": "normal", "choose": "choose", "sample_index": "sample_index"}

@@ -12,7 +12,7 @@ from compll.codegen import ir
 from compll.codegen.driver import Compilation
 from compll.codegen.philox import KeyWords
 
-__all__ = ["Device", "KeyWords", "LoadedFunction", "Segment"]
+__all__ = ["Device", "KeyWords", "LoadedFunction", "Segment", "Sums"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +27,18 @@ class Segment:
     arrays: Mapping[str, torch.Tensor]
     environment: Mapping[str, float]
     key: KeyWords
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sums:
+    """What a merge adds up: for each gradient a row of payloads that share their `out`, and what the sum is divided by.
+
+    No row is empty; rows may differ in length. With `add` sums start from what `out` holds. Divisors: from 1 to 2^24.
+    """
+
+    rows: Sequence[Sequence[Segment]]
+    divisors: Sequence[int]
+    add: bool
 
 
 class LoadedFunction(Protocol):
@@ -49,13 +61,12 @@ class LoadedFunction(Protocol):
 
 
 class LoadedMerge(Protocol):
-    """Adds up the payloads of several ranks, for many gradients at once."""
+    """Adds up the payloads of several ranks, for many gradients at once, and divides."""
 
-    def __call__(self, rows: Sequence[Sequence[Segment]], *, add: bool, threads: int | None = None) -> None:
+    def __call__(self, sums: Sums, threads: int | None = None) -> None:
         """Into the `out` that the segments of a row share, the sum of what their payloads stand for, one after the
-        other: with the bits of `decode` of the first (with `add`, of `decode_add`) and `decode_add` of the others.
-
-        No row is empty; rows may differ in length.
+        other: with the bits of `decode` of the first (with `add`, of `decode_add`) and `decode_add` of the others;
+        then, in f32 and rounded once, the sum divided by the row's divisor.
         """
 
 

@@ -27,7 +27,7 @@ from compll.codegen.plan import KernelPlan
 from compll.codegen.rounds import exchanged_by
 from compll.diagnostics import CompllError, InternalError
 from compll.runtime.cache import cached, content_hash
-from compll.runtime.devices.base import LoadedFunction, LoadedMerge, Segment
+from compll.runtime.devices.base import LoadedFunction, LoadedMerge, Segment, Sums
 from compll.runtime.devices.records import Records, Words, Workspaces
 from compll.runtime.devices.values import Values
 
@@ -181,18 +181,18 @@ class CpuMerge:
     decode_add: Records
     workspaces: Workspaces
 
-    def __call__(self, rows: Sequence[Sequence[Segment]], *, add: bool, threads: int | None = None) -> None:
+    def __call__(self, sums: Sums, threads: int | None = None) -> None:
         """As `LoadedMerge` says. Raises MemoryError where memory ran out."""
-        skipped = 0 if add else 1
+        rows, skipped = sums.rows, 0 if sums.add else 1
         others = [segment for row in rows for segment in row[skipped:]]
         lengths = [len(row) - skipped for row in rows]
-        ends = np.cumsum(lengths, dtype=np.int64)
+        ends, divisors = np.cumsum(lengths, dtype=np.int64), np.array(sums.divisors, np.float32)
         with self.workspaces.borrowed() as one, self.workspaces.borrowed() as two:
-            firsts = None if add else self.decode.table([row[0] for row in rows], one)
+            firsts = None if sums.add else self.decode.table([row[0] for row in rows], one)
             table = self.decode_add.table(others, two, [length for length in lengths if length])
             address = None if firsts is None else firsts.ctypes.data
-            team = threads or torch.get_num_threads()
-            if self.entry(address, table.ctypes.data, ends.ctypes.data, len(rows), team) != 0:
+            addresses = (address, table.ctypes.data, ends.ctypes.data, divisors.ctypes.data)
+            if self.entry(*addresses, len(rows), threads or torch.get_num_threads()) != 0:
                 raise MemoryError(f"merging payloads of `{self.name}` ran out of memory")
 
 
@@ -217,7 +217,7 @@ class CpuDevice:
         """Raises as `load` does."""
         program = compilation.program
         entry = _library(build_library(program.name, compilation.source("cpu"))).merge
-        entry.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int]
+        entry.argtypes = [*[ctypes.c_void_p] * 4, ctypes.c_int64, ctypes.c_int]
         entry.restype = ctypes.c_int
         decode, decode_add = (Records(program, compilation.plans[name]) for name in ("decode", "decode_add"))
         return CpuMerge(program.name, entry, decode, decode_add, _workspaces)

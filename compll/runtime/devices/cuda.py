@@ -21,7 +21,7 @@ from compll.codegen.emit.cuda import emit
 from compll.codegen.emit.cuda_launch import THREADS, LibraryCall, Phases
 from compll.codegen.rounds import exchanged_by
 from compll.diagnostics import CompllError, InternalError
-from compll.runtime.devices.base import LoadedFunction, LoadedMerge, Segment
+from compll.runtime.devices.base import LoadedFunction, LoadedMerge, Segment, Sums
 from compll.runtime.devices.call import Call
 from compll.runtime.devices.cuda_batch import (
     Batch,
@@ -188,19 +188,19 @@ class CudaMerge:
     code: Code
     _lanes: dict[tuple[int, int], Lane] = field(default_factory=dict)
 
-    def __call__(self, rows: Sequence[Sequence[Segment]], *, add: bool, threads: int | None = None) -> None:
+    def __call__(self, sums: Sums, threads: int | None = None) -> None:
         """As `LoadedMerge` says, on the current streams of the GPUs. Raises as `Code.start` does."""
-        for device, positions in _by_device([row[0] for row in rows]):
+        for device, positions in _by_device([row[0] for row in sums.rows]):
             stream = torch.cuda.current_stream(device)
             lane = self._lanes.setdefault((device.index or 0, stream.cuda_stream), Lane())
             with torch.cuda.device(device), lane.lock, _cupy_stream(device.index or 0, stream):
-                self._run([rows[at] for at in positions], add, lane, device)
+                rows, divisors = ([given[at] for at in positions] for given in (sums.rows, sums.divisors))
+                self._run(Sums(rows=rows, divisors=divisors, add=sums.add), lane, device)
 
-    def _run(self, rows: Sequence[Sequence[Segment]], add: bool, lane: Lane, device: torch.device) -> None:
+    def _run(self, sums: Sums, lane: Lane, device: torch.device) -> None:
         launching = self.launching
-        key = launching.key(rows, add=add)
-        batch = lane.batch(key, lambda: make_merge_batch(launching, rows, add, device))
-        parts = launching.parts(rows, add=add)
+        batch = lane.batch(launching.key(sums), lambda: make_merge_batch(launching, sums, device))
+        parts = launching.parts(sums)
         workspaces = [Workspace(device) for _ in parts]
         words = [
             np.concatenate([part.records.table(part.segments, workspace, part.turns), scratch], axis=1)

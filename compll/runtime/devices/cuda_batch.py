@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 
 from compll.codegen.emit.cuda_launch import Phases
-from compll.runtime.devices.base import Segment
+from compll.runtime.devices.base import Segment, Sums
 from compll.runtime.devices.launching import BARRIER_BYTES, Environment, Launching
 from compll.runtime.devices.merge_launching import MergeLaunching
 from compll.sizes import extent
@@ -100,11 +100,9 @@ def make_batch(launching: Launching, segments: Sequence[Segment], device: torch.
     )
 
 
-def make_merge_batch(
-    launching: MergeLaunching, rows: Sequence[Sequence[Segment]], add: bool, device: torch.device
-) -> Batch:
+def make_merge_batch(launching: MergeLaunching, sums: Sums, device: torch.device) -> Batch:
     """The same for a merge."""
-    tables, parts = launching.tables(rows, add=add), launching.parts(rows, add=add)
+    tables, parts = launching.tables(sums), launching.parts(sums)
     uploaded = upload(tables.rows, device)
     sizes = [part.launching.scratch_bytes(part.segments, part.turns) for part in parts]
     scratch = torch.zeros(sum(sizes) + BARRIER_BYTES, dtype=torch.uint8, device=device)
@@ -113,7 +111,7 @@ def make_merge_batch(
         part.launching.scratch_table(part.segments, start, part.turns)
         for part, start in zip(parts, starts, strict=True)
     ]  # fmt: skip
-    environments = [row[0].environment for row in rows]
+    environments = [row[0].environment for row in sums.rows]
     return Batch(
         grids=(Grid(tables.tiles, uploaded.data_ptr()),),
         scratch_pointers=tuple(pointers),

@@ -8,7 +8,7 @@ $EMULATOR_ORDER = 0 | 1 | 2 chooses the order of threads (compll/runtime/emulato
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 
 import numpy as np
@@ -20,7 +20,7 @@ from compll.codegen.driver import Compilation
 from compll.codegen.emit.cuda import cuda_merge
 from compll.codegen.emit.cuda_launch import THREADS, Launch, LibraryCall
 from compll.codegen.rounds import exchanged_by
-from compll.runtime.devices.base import LoadedFunction, LoadedMerge, Segment
+from compll.runtime.devices.base import LoadedFunction, LoadedMerge, Segment, Sums
 from compll.runtime.devices.call import Call
 from compll.runtime.devices.emulation import RESIDENT, Emulation, chosen_check
 from compll.runtime.devices.launching import BARRIER_BYTES, Kernels, Launching
@@ -89,12 +89,12 @@ class EmulatedMerge:
     kernels: Emulation
     launching: MergeLaunching
 
-    def __call__(self, rows: Sequence[Sequence[Segment]], *, add: bool, threads: int | None = None) -> None:
+    def __call__(self, sums: Sums, threads: int | None = None) -> None:
         """As `LoadedMerge` says. Raises InternalError where the emulator complains."""
-        whole = [[_with_whole_words(segment) for segment in row] for row in rows]
-        tables = self.launching.tables(whole, add=add)
+        whole = replace(sums, rows=[[_with_whole_words(segment) for segment in row] for row in sums.rows])
+        tables = self.launching.tables(whole)
         words, memory = [], []
-        for part in self.launching.parts(whole, add=add):
+        for part in self.launching.parts(whole):
             workspace = Workspace()
             scratch = np.zeros(part.launching.scratch_bytes(part.segments, part.turns) // 8, np.int64)
             records = part.records.table(part.segments, workspace, part.turns)

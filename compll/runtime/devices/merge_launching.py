@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from compll.codegen.driver import Compilation
 from compll.codegen.emit.cuda import cuda_merge
 from compll.codegen.emit.cuda_launch import FusedMerge, PhasedMerge, Work
-from compll.runtime.devices.base import Segment
+from compll.runtime.devices.base import Segment, Sums
 from compll.runtime.devices.launching import Launching, Tables, tile_table, with_spans
 from compll.runtime.devices.records import Records
 
@@ -61,15 +61,17 @@ class MergeLaunching:
         """Whether it is a cooperative launch."""
         return isinstance(self.launch, PhasedMerge)
 
-    def parts(self, rows: Rows, *, add: bool) -> tuple[Part, ...]:
+    def parts(self, sums: Sums) -> tuple[Part, ...]:
         """The records that the kernel is given, an argument each."""
+        rows = sums.rows
         if isinstance(self.launch, FusedMerge):
             return (self._part([segment for row in rows for segment in row], [len(row) for row in rows], first=True),)
-        skipped = 0 if add else 1
-        firsts = [] if add else [row[0] for row in rows]
+        skipped = 0 if sums.add else 1
         others = [segment for row in rows for segment in row[skipped:]]
         turns = [len(row) - skipped for row in rows if len(row) > skipped]
-        return (self._part(firsts, [1] * len(firsts), first=True), self._part(others, turns, first=False))
+        return (
+            self._part([row[0] for row in rows], [1] * len(rows), first=True), self._part(others, turns, first=False)
+        )  # fmt: skip
 
     def _part(self, segments: Sequence[Segment], turns: Sequence[int], *, first: bool) -> Part:
         launching, records = (
@@ -77,30 +79,33 @@ class MergeLaunching:
         )  # fmt: skip
         return Part(launching=launching, records=records, segments=segments, turns=turns)
 
-    def key(self, rows: Rows, *, add: bool) -> object:
+    def key(self, sums: Sums) -> object:
         """What the tables depend on."""
-        return add, tuple((tuple(row[0].environment.values()), len(row)) for row in rows)
+        shapes = tuple((tuple(row[0].environment.values()), len(row)) for row in sums.rows)
+        return sums.add, shapes, tuple(sums.divisors)
 
-    def tables(self, rows: Rows, *, add: bool) -> Tables:
+    def tables(self, sums: Sums) -> Tables:
         """The tables of a merge."""
-        key = self.key(rows, add=add)
+        key = self.key(sums)
         if key not in self._tables:
             fused = isinstance(self.launch, FusedMerge)
-            self._tables[key] = self._fused(rows, add) if fused else self._phased(rows, add)
+            self._tables[key] = self._fused(sums) if fused else self._phased(sums)
         return self._tables[key]
 
-    def _fused(self, rows: Rows, add: bool) -> Tables:
+    def _fused(self, sums: Sums) -> Tables:
         assert isinstance(self.launch, FusedMerge)
-        lengths = np.array([len(row) for row in rows], np.uint32)
-        table = self._tiles(self.launch.work, self.first, rows)
-        table[:, 3] = lengths[table[:, 0]] | (ADDS if add else 0)
-        table[:, 0] = (np.cumsum(lengths) - lengths)[table[:, 0]]
+        lengths = np.array([len(row) for row in sums.rows], np.uint32)
+        table = self._tiles(self.launch.work, self.first, sums.rows)
+        row = table[:, 0]
+        table[:, 3] = lengths[row] | (ADDS if sums.add else 0)
+        table[:, 2] = _bits(sums.divisors)[row]
+        table[:, 0] = (np.cumsum(lengths) - lengths)[row]
         return Tables(table, len(table))
 
-    def _phased(self, rows: Rows, add: bool) -> Tables:
+    def _phased(self, sums: Sums) -> Tables:
         assert isinstance(self.launch, PhasedMerge)
-        skipped = 0 if add else 1
-        firsts = [self._tiles(work, self.first, [] if add else rows) for work in self.launch.first_works]
+        rows, skipped = sums.rows, 0 if sums.add else 1
+        firsts = [self._tiles(work, self.first, [] if sums.add else rows) for work in self.launch.first_works]
         turns = [len(row) - skipped for row in rows]
         begins = np.array([0, *accumulate(turns)], np.uint32)
         others = []
@@ -110,7 +115,19 @@ class MergeLaunching:
                 table = self._tiles(work, self.other, [rows[at] for at in live])
                 table[:, 0] = begins[live][table[:, 0]] + np.uint32(turn)
                 others.append(table)
-        return with_spans([*firsts, *others], [max(turns)])
+        return with_spans([*firsts, self._dividing(sums, self.launch.dividing), *others], [max(turns)])
+
+    def _dividing(self, sums: Sums, work: Work) -> NDArray[np.uint32]:
+        """The tiles of the rows whose sums are divided."""
+        live = np.array([at for at, divisor in enumerate(sums.divisors) if divisor > 1], np.uint32)
+        table = self._tiles(work, self.first, [sums.rows[at] for at in live])
+        table[:, 0] = live[table[:, 0]]
+        table[:, 2] = _bits(sums.divisors)[table[:, 0]]
+        return table
 
     def _tiles(self, work: Work, launching: Launching, rows: Rows) -> NDArray[np.uint32]:
         return tile_table([launching.tile_count(work, row[0].environment) for row in rows])
+
+
+def _bits(divisors: Sequence[int]) -> NDArray[np.uint32]:
+    return np.array(divisors, np.float32).view(np.uint32)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from compll.runtime.devices.base import LoadedFunction, Segment
+from compll.runtime.devices.base import LoadedFunction, Sums
+from compll.runtime.rounding import divide
 
 
 @dataclass(frozen=True)
@@ -15,8 +15,9 @@ class TurnByTurn:
     decode: LoadedFunction
     decode_add: LoadedFunction
 
-    def __call__(self, rows: Sequence[Sequence[Segment]], *, add: bool, threads: int | None = None) -> None:
+    def __call__(self, sums: Sums, threads: int | None = None) -> None:
         """As `LoadedMerge` says."""
-        for turn in range(max(map(len, rows))):
-            function = self.decode_add if add or turn else self.decode
-            function([row[turn] for row in rows if turn < len(row)], threads)
+        for turn in range(max(map(len, sums.rows))):
+            function = self.decode_add if sums.add or turn else self.decode
+            function([row[turn] for row in sums.rows if turn < len(row)], threads)
+        divide([row[0].arrays["out"] for row in sums.rows], sums.divisors)

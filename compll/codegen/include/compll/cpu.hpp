@@ -8,6 +8,7 @@
 #include <compll/fold.hpp>
 #include <compll/math.h>
 #include <compll/matrix.hpp>
+#include <compll/merge.hpp>
 #include <compll/philox.h>
 #include <compll/scan.hpp>
 #include <compll/select.hpp>

@@ -42,15 +42,6 @@ __device__ inline void meet(Barrier* barrier) {
     __syncthreads();
 }
 
-constexpr unsigned MERGED = 8;  // positions of a thread whose sums a merge keeps in registers
-
-// How many payloads a tile of a merge adds up, and whether to what is there.
-__device__ inline unsigned merge_payloads(const Tile& tile) { return tile.reserved & 0x7fffffffu; }
-__device__ inline bool merge_adds(const Tile& tile) { return tile.reserved >> 31 != 0; }
-
-// How many payloads the longest row has behind its first.
-__device__ inline unsigned merge_turns(const Tile* tables) { return tables[0].segment; }
-
 // The tiles of one phase are rows `first` to `first + tiles` of the tables.
 struct Span {
     unsigned first;

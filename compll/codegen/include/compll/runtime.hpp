@@ -11,6 +11,9 @@
 
 #include <compll/scalar.h>
 
+// A function that is one copy of machine code with everything that it calls inside.
+#define COMPLL_RANGE __attribute__((noinline, flatten))
+
 namespace compll {
 
 constexpr int64_t SMALL = 65536;     // fewer elements than this run on one thread: waking a team costs more
@@ -123,7 +126,7 @@ void parallel(int workers, Work&& work) {
 // One copy of the machine code per `work`, serial or not. It runs, inlined, on a copy of the function object, whose
 // captured values are then known not to change, so that loops keep them in registers.
 template <class Work>
-__attribute__((noinline, flatten)) void run_range(const Work& work, int worker, int64_t begin, int64_t end) {
+COMPLL_RANGE void run_range(const Work& work, int worker, int64_t begin, int64_t end) {
     Work own = work;
     own(worker, begin, end);
 }
@@ -192,30 +195,6 @@ int run_batch(const void* segments, int64_t count, int threads, Run&& run) {
     const Segment* segment = static_cast<const Segment*>(segments);
     const auto numel = [&](int64_t i) { return segment[i].numel; };
     return run_pieces(count, threads, numel, [&](int64_t i, int team) { run(segment[i], team); });
-}
-
-// Rows of payloads: for row i `firsts[i]`, if there are any, then `others` from the end of the row before to ends[i].
-template <class First, class Other>
-struct Turns {
-    const void* firsts;
-    const void* others;
-    const int64_t* ends;
-
-    const First* first(int64_t row) const { return firsts ? static_cast<const First*>(firsts) + row : nullptr; }
-    const Other* begin(int64_t row) const { return static_cast<const Other*>(others) + (row > 0 ? ends[row - 1] : 0); }
-    const Other* end(int64_t row) const { return static_cast<const Other*>(others) + ends[row]; }
-    int64_t payloads(int64_t row) const { return (firsts ? 1 : 0) + (end(row) - begin(row)); }
-    int64_t numel(int64_t row) const { return firsts ? first(row)->numel : begin(row)->numel; }
-};
-
-// One row after another or side by side, as run_pieces says; the payloads of a row in order.
-template <class First, class Other, class Decode, class Add>
-int run_merge(const Turns<First, Other>& turns, int64_t rows, int threads, Decode&& decode, Add&& add) {
-    const auto numel = [&](int64_t row) { return turns.numel(row) * turns.payloads(row); };
-    return run_pieces(rows, threads, numel, [&](int64_t row, int team) {
-        if (turns.firsts) decode(*turns.first(row), team);
-        for (const Other* other = turns.begin(row); other != turns.end(row); other++) add(*other, team);
-    });
 }
 
 }  // namespace compll

@@ -1,0 +1,82 @@
+// Payloads of several ranks into one gradient: added up in the order of the ranks, divided once by how many there are.
+#pragma once
+
+#include <compll/runtime.hpp>
+
+namespace compll {
+
+// Rows of payloads: for row i `firsts[i]`, if there are any, then `others` from the end of the row before to ends[i]; the
+// sum, which all of them add to, is divided by divisors[i].
+template <class First, class Other>
+struct Turns {
+    const void* firsts;
+    const void* others;
+    const int64_t* ends;
+    const float* divisors;
+
+    const First* first(int64_t row) const { return firsts ? static_cast<const First*>(firsts) + row : nullptr; }
+    const Other* begin(int64_t row) const { return static_cast<const Other*>(others) + (row > 0 ? ends[row - 1] : 0); }
+    const Other* end(int64_t row) const { return static_cast<const Other*>(others) + ends[row]; }
+    int64_t payloads(int64_t row) const { return (firsts ? 1 : 0) + (end(row) - begin(row)); }
+    int64_t numel(int64_t row) const { return firsts ? first(row)->numel : begin(row)->numel; }
+    float* out(int64_t row) const { return firsts ? first(row)->out : begin(row)->out; }
+};
+
+// Divides in place; like everything that leaves a function, NaNs are 7fc00000.
+inline void divide(float* sums, int64_t count, float divisor) {
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++) sums[i] = canonical(sums[i] / divisor);
+}
+
+constexpr int LINE = 16;  // elements of a cache line
+
+// The same, but lines of zeros are only read: they are their own quotients, sign and all.
+inline void divide_lines(float* sums, int64_t count, float divisor) {
+    int64_t first = 0;
+    for (; first + LINE <= count; first += LINE) {
+        uint32_t found = 0;
+        for (int i = 0; i < LINE; i++) found |= raw_bits(sums[first + i]) << 1;  // without the sign
+        if (found != 0) divide(sums + first, LINE, divisor);
+    }
+    divide(sums + first, count - first, divisor);
+}
+
+// run(row, threads): one row after another or side by side, as run_pieces says.
+template <class First, class Other, class Run>
+int run_rows(const Turns<First, Other>& turns, int64_t rows, int threads, Run&& run) {
+    const auto numel = [&](int64_t row) { return turns.numel(row) * turns.payloads(row); };
+    return run_pieces(rows, threads, numel, run);
+}
+
+// Whole payloads of a row in order, then the quotients: decode(segment, threads), add(segment, threads).
+template <class First, class Other, class Decode, class Add>
+int merge_in_turns(const Turns<First, Other>& turns, int64_t rows, int threads, Decode&& decode, Add&& add) {
+    return run_rows(turns, rows, threads, [&](int64_t row, int team) {
+        if (turns.firsts) decode(*turns.first(row), team);
+        for (const Other* other = turns.begin(row); other != turns.end(row); other++) add(*other, team);
+        const float divisor = turns.divisors[row];
+        if (divisor == 1.0f) return;
+        for_ranges(team, turns.numel(row), [sums = turns.out(row), divisor](int, int64_t begin, int64_t end) {
+            divide_lines(sums + begin, end - begin, divisor);
+        });
+    });
+}
+
+// The same chunk by chunk, so that a sum stays in the nearest cache until it is complete: decode(segment, begin, end) and
+// add(segment, begin, end) walk these elements only.
+template <class First, class Other, class Decode, class Add>
+int merge_by_chunks(const Turns<First, Other>& turns, int64_t rows, int threads, Decode&& decode, Add&& add) {
+    return run_rows(turns, rows, threads, [&](int64_t row, int team) {
+        const float divisor = turns.divisors[row];
+        for_ranges(team, turns.numel(row), [&](int, int64_t begin, int64_t end) {
+            for (int64_t chunk = begin; chunk < end; chunk += CHUNK) {
+                const int64_t stop = std::min(chunk + CHUNK, end);
+                if (turns.firsts) decode(*turns.first(row), chunk, stop);
+                for (const Other* other = turns.begin(row); other != turns.end(row); other++) add(*other, chunk, stop);
+                if (divisor != 1.0f) divide(turns.out(row) + chunk, stop - chunk, divisor);
+            }
+        });
+    });
+}
+
+}  // namespace compll
