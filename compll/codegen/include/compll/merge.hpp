@@ -1,6 +1,8 @@
 // Payloads of several ranks into one gradient: added up in the order of the ranks, divided once by how many there are.
 #pragma once
 
+#include <cstring>
+
 #include <compll/runtime.hpp>
 
 namespace compll {
@@ -30,13 +32,22 @@ inline void divide(float* sums, int64_t count, float divisor) {
 
 constexpr int LINE = 16;  // elements of a cache line
 
+// Whether any float of a line is not a zero, of either sign; by pairs, which takes less time than memory does.
+inline bool has_nonzero(const float* line) {
+    uint64_t found = 0;
+    for (int i = 0; i < LINE; i += 2) {
+        uint64_t pair;
+        std::memcpy(&pair, line + i, sizeof pair);
+        found |= pair;
+    }
+    return (found & 0x7fffffff7fffffffu) != 0;
+}
+
 // The same, but lines of zeros are only read: they are their own quotients, sign and all.
 inline void divide_lines(float* sums, int64_t count, float divisor) {
     int64_t first = 0;
     for (; first + LINE <= count; first += LINE) {
-        uint32_t found = 0;
-        for (int i = 0; i < LINE; i++) found |= raw_bits(sums[first + i]) << 1;  // without the sign
-        if (found != 0) divide(sums + first, LINE, divisor);
+        if (has_nonzero(sums + first)) divide(sums + first, LINE, divisor);
     }
     divide(sums + first, count - first, divisor);
 }
