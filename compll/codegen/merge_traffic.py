@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from compll.codegen import ir
 from compll.codegen.plan import KernelPlan
 from compll.codegen.traffic import Traffic, traffic
 from compll.codegen.walks import MERGED, merges_in_one_walk
-from compll.sizes import extent, product
 
 SUM_BYTES = 4.0  # of an element
 
@@ -16,8 +14,8 @@ SUM_BYTES = 4.0  # of an element
 def merge_traffic(plans: Mapping[str, KernelPlan], environment: Mapping[str, float], payloads: int) -> Traffic:
     """The sum of so many payloads (2 or more), divided; `environment` as for `traffic`.
 
-    One walk reads all payloads and writes the mean. Else each payload has its own passes, and the division reads the
-    sum and writes what is not zero.
+    One walk reads all payloads and writes the mean. Else each payload has its own passes, and the division reads and
+    writes the sum (on a GPU it writes less where most is zero).
     """
     first, other = (traffic(plans[name], environment) for name in MERGED)
     more = payloads - 1
@@ -26,9 +24,8 @@ def merge_traffic(plans: Mapping[str, KernelPlan], environment: Mapping[str, flo
     if merges_in_one_walk(plans):
         passes, moved = 1, payloads * first.bytes_per_element - more * SUM_BYTES
     else:
-        written = min(SUM_BYTES, payloads * _written(plans[MERGED[0]], environment))
         passes = first.passes + more * other.passes + 1
-        moved = first.bytes_per_element + more * other.bytes_per_element + SUM_BYTES + written
+        moved = first.bytes_per_element + more * other.bytes_per_element + 2 * SUM_BYTES
     return Traffic(
         passes=passes, bytes_per_element=moved, floor_bytes_per_element=min(floor, moved), kernels=kernels
     )  # fmt: skip
@@ -43,13 +40,3 @@ def _kernels(plans: Mapping[str, KernelPlan]) -> Iterator[tuple[str, str, str]]:
         for kernel in plans[function].kernels:
             yield "merge", kernel.pattern, kernel.name
     yield "merge", "map", "divide"
-
-
-def _written(plan: KernelPlan, environment: Mapping[str, float]) -> float:
-    """Bytes per element of the gradient that one payload gives a value: few where decode ends in a scatter."""
-    sweeps = [kernel.step for kernel in plan.kernels if isinstance(kernel.step, ir.Sweep)]
-    for sweep in sweeps:
-        for sink in sweep.sinks:
-            if isinstance(sink, ir.Put) and sink.base is None and plan.buffer_of(sink.result).role == "out":
-                return SUM_BYTES * extent(product(sweep.shape), environment) / environment["numel"]
-    return SUM_BYTES

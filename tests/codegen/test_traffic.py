@@ -80,12 +80,12 @@ def test_elementwise_payloads_are_merged_in_one_walk() -> None:
 
 
 def test_a_sum_of_selections_is_read_once_more_to_be_divided() -> None:
-    """Decode of the first, decode_add of the second; then the sum in, and out what two payloads have touched."""
+    """Decode of the first, decode_add of the second; then the sum in and out."""
     found = merged(samples.top_k(), 2)
     assert found.passes == 2
     decoded, added = of(samples.top_k(), "decode"), of(samples.top_k(), "decode_add")
     turns = decoded.bytes_per_element + added.bytes_per_element
-    assert found.bytes_per_element == pytest.approx(turns + 4 + 2 * 4 / 8, rel=1e-3)
+    assert found.bytes_per_element == pytest.approx(turns + 8, rel=1e-3)
     assert found.floor_bytes_per_element == pytest.approx(4 + 2 * 8 / 8, rel=1e-3)
 
 

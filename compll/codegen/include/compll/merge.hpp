@@ -1,8 +1,6 @@
 // Payloads of several ranks into one gradient: added up in the order of the ranks, divided once by how many there are.
 #pragma once
 
-#include <cstring>
-
 #include <compll/runtime.hpp>
 
 namespace compll {
@@ -24,32 +22,11 @@ struct Turns {
     float* out(int64_t row) const { return firsts ? first(row)->out : begin(row)->out; }
 };
 
-// Divides in place; like everything that leaves a function, NaNs are 7fc00000.
+// Divides in place; like everything that leaves a function, NaNs are 7fc00000. Zeros, too, are written: reading takes the
+// time, and a branch for every line more than it saves.
 inline void divide(float* sums, int64_t count, float divisor) {
 #pragma omp simd
     for (int64_t i = 0; i < count; i++) sums[i] = canonical(sums[i] / divisor);
-}
-
-constexpr int LINE = 16;  // elements of a cache line
-
-// Whether any float of a line is not a zero, of either sign; by pairs, which takes less time than memory does.
-inline bool has_nonzero(const float* line) {
-    uint64_t found = 0;
-    for (int i = 0; i < LINE; i += 2) {
-        uint64_t pair;
-        std::memcpy(&pair, line + i, sizeof pair);
-        found |= pair;
-    }
-    return (found & 0x7fffffff7fffffffu) != 0;
-}
-
-// The same, but lines of zeros are only read: they are their own quotients, sign and all.
-inline void divide_lines(float* sums, int64_t count, float divisor) {
-    int64_t first = 0;
-    for (; first + LINE <= count; first += LINE) {
-        if (has_nonzero(sums + first)) divide(sums + first, LINE, divisor);
-    }
-    divide(sums + first, count - first, divisor);
 }
 
 // run(row, threads): one row after another or side by side, as run_pieces says.
@@ -68,7 +45,7 @@ int merge_in_turns(const Turns<First, Other>& turns, int64_t rows, int threads, 
         const float divisor = turns.divisors[row];
         if (divisor == 1.0f) return;
         for_ranges(team, turns.numel(row), [sums = turns.out(row), divisor](int, int64_t begin, int64_t end) {
-            divide_lines(sums + begin, end - begin, divisor);
+            divide(sums + begin, end - begin, divisor);
         });
     });
 }
