@@ -594,5 +594,5 @@ extern "C" int decode(const void* segments, int64_t count, int threads) {
 extern "C" int merge(const void* firsts, const void* others, const int64_t* ends, const float* divisors, int64_t rows,
                      int threads) {
     const compll::Turns<DecodeSegment, DecodeAddSegment> turns{firsts, others, ends, divisors};
-    return compll::merge_by_chunks(turns, rows, threads, decode_out_range, decode_add_new_sum_range);
+    return compll::merge_by_pieces(turns, rows, threads, decode_out_range, decode_add_new_sum_range);
 }

@@ -62,6 +62,6 @@ def test_both_targets_merge_in_one_walk_where_decode_is_one(name: str) -> None:
     compiled = compilation(name, SOURCES[name])
     merge, one_walk = cuda_merge(compiled.plans), merges_in_one_walk(compiled.plans)
     assert merge is not None and isinstance(merge.launch, FusedMerge if one_walk else PhasedMerge)
-    assert ("merge_by_chunks(" if one_walk else "merge_in_turns(") in compiled.source("cpu")
+    assert ("merge_by_pieces(" if one_walk else "merge_in_turns(") in compiled.source("cpu")
     last = [line.strip() for line in merge.text.splitlines()][-2]
     assert one_walk or last.startswith("first.run<compll::divide_tile<DecodeSegment>>")

@@ -79,7 +79,7 @@ def _merge(plans: Mapping[str, KernelPlan]) -> str:
     if not merges_in_one_walk(plans):
         return "merge_in_turns(turns, rows, threads, run_decode, run_decode_add)"
     ranges = (f"{function_name(plans[name], plans[name].kernels[0])}_range" for name in MERGED)
-    return f"merge_by_chunks(turns, rows, threads, {', '.join(ranges)})"
+    return f"merge_by_pieces(turns, rows, threads, {', '.join(ranges)})"
 
 
 def _function(plan: KernelPlan) -> FunctionView:
