@@ -7,7 +7,7 @@ was finite and sound everywhere; else the payloads are gathered.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 
@@ -55,8 +55,9 @@ class _Exchange:
         self._counts = torch.zeros(len(unit.parts), 2, device=self._device)  # ranks on which it is finite, and sound
         self._taking_part: list[int] = []
         self._rounds: Rounds | None = None
-        self._sums: Sequence[torch.Tensor] | None = None  # of this round: where they are and go back to
-        self._travelling = torch.empty(0)
+        self._values: list[torch.Tensor] | None = None  # of the round that is due; None: not computed
+        self._reduced: list[torch.Tensor] = []  # those of the last round, which become the means in _travelling
+        self._travelling = torch.empty(0, device=self._device)
         self._round = 0
 
     def announce(self, done: Callable[[], None]) -> Handle:
@@ -75,20 +76,22 @@ class _Exchange:
         """Compute up to the next mean; after the last, say how it went."""
         if self._rounds is None:
             return
-        if self._sums:
-            lengths = [each.numel() for each in self._sums]
-            torch._foreach_copy_(list(self._sums), list(torch.split(self._travelling, lengths)))
-        self._sums = None  # unless what follows succeeds
-        sums = next(self._rounds, None)
-        if sums is None:
+        if self._reduced:
+            means = torch.split(self._travelling, [each.numel() for each in self._reduced])
+            torch._foreach_copy_(self._reduced, list(means))
+        values = next(self._rounds, None)
+        if values is None:
             self._tell(self._rounds)
-        self._sums = sums or []
+        self._values = values or []
 
     def reduce(self, done: Callable[[], None]) -> Handle:
-        """All means of a round in one message; after a failure zeros, as many as the others expect."""
-        sums = [torch.zeros(self._expected(), device=self._device)] if self._sums is None else self._sums
+        """All means of a round in one message; after a failure, here or of another unit, zeros, as many as the others
+        expect."""
+        values, self._values = self._values, None
+        self._reduced = [torch.zeros(self._expected(), device=self._device)] if values is None else values
         self._round += 1
-        self._travelling = torch.cat([*sums, torch.empty(0, device=self._device)]).div_(self._collectives.world_size)
+        nothing = torch.empty(0, device=self._device)
+        self._travelling = torch.cat([*self._reduced, nothing]).div_(self._collectives.world_size)
         return self._collectives.all_reduce([self._travelling], done)
 
     def _expected(self) -> int:
