@@ -26,7 +26,7 @@ def _renamed(node: Any, names: Mapping[str, str]) -> Any:
         case ir.Sweep(count=count) if count is not None:
             changed = replace(node, count=names.get(count, count))
             return _rebuilt(changed, names)
-        case _ if is_dataclass(node) and type(node).__module__ == ir.__name__:
+        case _ if _is_of_ir(node):
             return _rebuilt(node, names)
     return node
 
@@ -35,14 +35,19 @@ def _rebuilt(node: Any, names: Mapping[str, str]) -> Any:
     return replace(node, **{f.name: _renamed(getattr(node, f.name), names) for f in fields(node)})
 
 
-def values(node: object) -> Iterator[ir.Value]:
+def _is_of_ir(node: object) -> bool:
+    """Whether it may hold values: sizes and dtypes are dataclasses, too, and hold none."""
+    return is_dataclass(node) and type(node).__module__.startswith(f"{ir.__name__}.")
+
+
+def values(node: Any) -> Iterator[ir.Value]:
     """Every value that a node mentions, defined or used, in a fixed order."""
     if isinstance(node, ir.Value):
         yield node
     elif isinstance(node, tuple):
         for item in node:
             yield from values(item)
-    elif is_dataclass(node) and type(node).__module__ == ir.__name__:
+    elif _is_of_ir(node):
         for f in fields(node):
             yield from values(getattr(node, f.name))
 

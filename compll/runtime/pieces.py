@@ -19,6 +19,9 @@ from compll.sizes import extent
 
 CHUNK = 4096  # elements: of the reduction tree (docs/numerics.md)
 
+#: What mixes rows.
+WHOLE = (ir.MatMul, ir.Transpose, ir.Orthonormalize, ir.AllReduce)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
@@ -80,7 +83,8 @@ def _unit(spec: GradientSpec, compressor: Compressor) -> int | None:
     """Pieces start at multiples of so many elements; None: the gradient stays whole."""
     sized = compressor.sized(spec.shape, spec.dtype)
     program = sized.compilation.program
-    if not spec.shape.numel() or any(_needs_whole(o) for f in program.functions for o in f.operations):
+    operations = (o for f in program.functions for o in ir.with_inner(f.operations))
+    if not spec.shape.numel() or any(isinstance(o, WHOLE) for o in operations):
         return None
     match program.gradient.kind:
         case "matrix":
@@ -90,10 +94,6 @@ def _unit(spec: GradientSpec, compressor: Compressor) -> int | None:
         case "blocks":
             block = extent(program.gradient.shape[1], sized.environment)
             return math.lcm(CHUNK, block) if spec.contiguous else None
-
-
-def _needs_whole(operation: ir.Operation) -> bool:
-    return isinstance(operation, (ir.MatMul, ir.Transpose, ir.Orthonormalize, ir.AllReduce))
 
 
 def assign(spec: GradientSpec, parts: int, compressor: Compressor, loads: list[int]) -> Iterator[Piece]:

@@ -191,11 +191,4 @@ def _tensor_dtype(dtype: DType) -> torch.dtype:
 
 def reduces_inside(program: ir.Program) -> bool:
     """Whether encode has a collective of its own, so that it takes several rounds."""
-    return any(_has_collective(f.operations) for f in program.functions)
-
-
-def _has_collective(operations: tuple[ir.Operation, ...]) -> bool:
-    return any(
-        isinstance(o, ir.AllReduce) or (isinstance(o, ir.Loop) and _has_collective((*o.head, *o.body)))
-        for o in operations
-    )
+    return any(isinstance(o, ir.AllReduce) for f in program.functions for o in ir.with_inner(f.operations))
