@@ -13,7 +13,6 @@ from compll.runtime.envelope import ABSENT, FINITE, HAS_GRADIENT, SOUND, WHOLE, 
 from compll.runtime.key import Key
 from compll.runtime.payload import Payload
 from compll.runtime.pieces import Piece
-from compll.runtime.program import ANY_SHAPE
 from compll.runtime.rounds import Rounds
 from compll.runtime.scheduled import ScheduledCompressor
 from compll.runtime.sections import add_payloads, why_not_added
@@ -32,7 +31,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Sum:
+class ToEncode:
     """A piece's values, the zeroed payload to encode them into, and the name of the state to do it with."""
 
     piece: Piece
@@ -46,6 +45,7 @@ class Codec:
     """`own` compresses what a rank has, `passing` what it re-encodes for others. `step` moves on after each step.
 
     `finite` is false once a mean of this step was not finite. `reports` has the last payload made with each state.
+    `adds_payloads`: they are added as they are, not decoded and encoded again.
     """
 
     own: ScheduledCompressor
@@ -58,6 +58,10 @@ class Codec:
     step: int = 0
     finite: bool = True
     reports: dict[str, tuple[int, Payload]] = field(default_factory=dict)
+    adds_payloads: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.adds_payloads = not why_not_added(self.own.first)
 
     def key(self, piece: Piece, *, rank: int, hop: int = 0, step: int | None = None) -> Key:
         """Of this step unless another is given."""
@@ -75,8 +79,8 @@ class Codec:
         """This rank's own parts into zeroed payloads; their flags, uint8 on their device."""
         flags = [WHOLE if part.present else ABSENT for part in parts]
         present = [i for i, part in enumerate(parts) if part.present]
-        sums = [Sum(parts[i].piece, parts[i].tensor, outs[i], parts[i].piece.name) for i in present]
-        finite = dict(zip(present, self._encode(self.own, sums, hop=0), strict=True))
+        own = [ToEncode(parts[i].piece, parts[i].tensor, outs[i], parts[i].piece.name) for i in present]
+        finite = dict(zip(present, self._encode(self.own, own, hop=0), strict=True))
         return where_finite(flags, finite, outs[0].device if outs else torch.device("cpu"))
 
     def encode_rounds(self, parts: Sequence[Part], outs: Sequence[torch.Tensor]) -> Rounds:
@@ -89,7 +93,7 @@ class Codec:
         return rounds
 
     def encode_sums(
-        self, sums: Mapping[int, Sum], flags: Sequence[int], device: torch.device, *, hop: int
+        self, sums: Mapping[int, ToEncode], flags: Sequence[int], device: torch.device, *, hop: int
     ) -> torch.Tensor:
         """What was merged (f32) into zeroed payloads, by position, where the flags say that there is something; new
         flags, uint8 on the device.
@@ -100,17 +104,17 @@ class Codec:
         encoded = self._encode(self.passing, [sums[position] for position in there], hop=hop)
         return where_finite(flags, dict(zip(there, encoded, strict=True)), device)
 
-    def _encode(self, compressors: ScheduledCompressor, sums: Sequence[Sum], *, hop: int) -> list[torch.Tensor]:
+    def _encode(self, compressors: ScheduledCompressor, given: Sequence[ToEncode], *, hop: int) -> list[torch.Tensor]:
         """Whether each was finite: bool [1] on its device."""
-        if not sums:
+        if not given:
             return []
-        states = [self.states.use(s.state) for s in sums]
-        keys = [self.key(s.piece, rank=self.rank, hop=hop) for s in sums]
+        states = [self.states.use(each.state) for each in given]
+        keys = [self.key(each.piece, rank=self.rank, hop=hop) for each in given]
         payloads = compressors.at(self.step).encode_batch(
-            [s.value for s in sums], states, keys, [s.out for s in sums], threads=self.threads
+            [each.value for each in given], states, keys, [each.out for each in given], threads=self.threads
         )
-        for s, payload in zip(sums, payloads, strict=True):
-            self.reports[s.state] = (self.step, payload)
+        for each, payload in zip(given, payloads, strict=True):
+            self.reports[each.state] = (self.step, payload)
         return [payload.is_finite for payload in payloads]
 
     # --- merge -------------------------------------------------------------------------------------------------------
@@ -140,16 +144,6 @@ class Codec:
     ) -> None:
         """Into each of `outs` the sum of a row (None: nothing), with `mean` divided by its length."""
         self.compressor.decode_batch(rows, outs, add=add, mean=mean, threads=self.threads)
-
-    @property
-    def keeps_states(self) -> bool:
-        """Whether the program has states of its own beside the residual."""
-        return bool(self.own.first.sized(ANY_SHAPE).states)
-
-    @property
-    def adds_payloads(self) -> bool:
-        """Whether payloads are added as they are, not decoded and encoded again."""
-        return not why_not_added(self.own.first)
 
     def add_payloads(
         self, piece: Piece, dtype: torch.dtype, payloads: Sequence[torch.Tensor], out: torch.Tensor, *, divisor: int = 1

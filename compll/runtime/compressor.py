@@ -92,6 +92,11 @@ class Compressor:
         return self._any.feedback if self._feedback is None else self._feedback
 
     @property
+    def keeps_states(self) -> bool:
+        """Whether the program has states of its own beside the residual."""
+        return bool(self._any.states)
+
+    @property
     def reduces_inside(self) -> bool:
         """Whether encode has a collective of its own; alone, that is the identity."""
         return reduces_inside(self._any)

@@ -1,6 +1,6 @@
 """Process groups of compll's own: on DDP's, its collectives would race the reducer's.
 
-Only this, `collectives` and `sync` use torch.distributed.
+Only this, `collectives` and `sync` call torch.distributed.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ def open_collectives(
         raise CompllError("process_group needs a group that nothing else uses, got that of the DDP object")
     _check_reaches(parent, streams.device, "the DDP object's")
     needed = dist.get_process_group_ranks(parent)
-    group: Any = _new_group(parent, streams, needed) if own is None else own
-    _check_reaches(group, streams.device, "process_group")
-    ranks = dist.get_process_group_ranks(group)
-    if ranks != needed:
+    if own is None:
+        return TorchCollectives(_new_group(parent, streams, needed), streams, closes=not _is_partial(parent))
+    _check_reaches(own, streams.device, "process_group")
+    if (ranks := dist.get_process_group_ranks(own)) != needed:
         raise CompllError(f"process_group needs the ranks of the DDP object, {needed}, got {ranks}")
-    return TorchCollectives(group, streams, closes=own is None and not _is_partial(parent))
+    return TorchCollectives(own, streams, closes=False)
 
 
 def _check_reaches(group: dist.ProcessGroup, device: torch.device, whose: str) -> None:

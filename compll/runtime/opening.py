@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,8 @@ from compll.runtime.executor import Settings
 from compll.runtime.following import DecidingLate, Following
 from compll.runtime.gradients import GradientSpec
 from compll.runtime.groups import group_timeout, open_collectives, open_nodes
-from compll.runtime.options import OPTION_NAMES, Schedule, SyncOptions
+from compll.runtime.options import OPTION_NAMES, ParameterSchedule, SyncOptions
 from compll.runtime.plan import Plan, read_plan
-from compll.runtime.program import ANY_SHAPE
 from compll.runtime.scheduled import ScheduledCompressor
 from compll.runtime.states import States
 from compll.runtime.strategies import Context, check_strategies, default_strategy
@@ -43,37 +43,47 @@ class Opening:
 
     def open(self, parent: dist.ProcessGroup, streams: Streams) -> Settings:
         """For all ranks of `parent` to call, while they are `streams.working()`. Raises CompllError where an argument
-        does not fit, on all of them where the ranks' arguments differ."""
-        compressor, schedule = self.compressor, Schedule(self.given)
+        does not fit, on all of them where the ranks' arguments differ; no group is left open then."""
+        own, passing = self._compressors()
+        plan, problem = self._plan_or_problem(own.first)
+        with ExitStack() as opened:
+            everyone = open_collectives(parent, streams, self.options.process_group)
+            opened.callback(everyone.close)
+            digest = self._digest(own.first, problem or plan)
+            check_agreement(everyone, digest, "compressor, parameters, options, plan, ranks per node and model")
+            if problem is not None:
+                raise problem  # on all ranks: one that raised before would leave the others waiting for it
+            codec = Codec(
+                own=own, passing=passing, states=States(rollback=self._rolls_back()), seed=self.options.seed,
+                rank=everyone.rank, world_size=everyone.world_size, threads=torch.get_num_threads(),
+            )  # fmt: skip
+            size = self._nodes_of(plan, everyone.world_size)
+            nodes = () if size is None else open_nodes(parent, streams, size)
+            for each in nodes:
+                opened.callback(each.close)
+            node, across = nodes or (None, None)
+            context = Context(codec=codec, collectives=everyone, node=node, across=across)
+            following = self._following(plan, context, streams.device)
+            opened.pop_all()
+        return Settings(
+            codec=codec, following=following, collectives=[everyone, *nodes], streams=streams,
+            start_step=self.options.start_step, patience_s=_patience_s(parent, streams.device),
+        )  # fmt: skip
+
+    def _compressors(self) -> tuple[ScheduledCompressor, ScheduledCompressor]:
+        """For a rank's own gradients, and for what it passes on for others: the latter gets a residual where the program
+        keeps what it does not send, in a residual or in states of its own."""
+        compressor, schedule = self.compressor, ParameterSchedule(self.given)
         if self.options.feedback != "auto":
             compressor = compressor.with_feedback(self.options.feedback == "on")
-        plan, problem = self._plan_or_problem(compressor)
-        own = ScheduledCompressor(compressor, schedule)
-        passing = ScheduledCompressor(compressor.with_feedback(_keeps_unsent(compressor)), schedule)
-        collectives = open_collectives(parent, streams, self.options.process_group)
-        digest = self._digest(own.first, problem or plan)
-        check_agreement(collectives, digest, "compressor, parameters, options, plan, ranks per node and model")
-        if problem is not None:
-            raise problem  # on all ranks: one that raised before would leave the others waiting for it
-        codec = Codec(
-            own=own, passing=passing, states=States(rollback=self._rolls_back()), seed=self.options.seed,
-            rank=collectives.rank, world_size=collectives.world_size, threads=torch.get_num_threads(),
-        )  # fmt: skip
-        size = self._nodes_of(plan, collectives.world_size)
-        node, across = (None, None) if size is None else open_nodes(parent, streams, size)
-        context = Context(codec=codec, collectives=collectives, node=node, across=across)
-        options: dict[str, Any] = {"alone": self.options.fusion == "none", "debug": self.options.debug}
-        following = (
-            DecidingLate(self.specs, context, streams.device, **options)
-            if plan is None
-            else Following(plan, self.specs, context, streams.device, **options)
-        )
-        groups = [group for group in (collectives, node, across) if group is not None]
-        patience = group_timeout(parent, streams.device).total_seconds() if streams.device.type == "cuda" else None
-        return Settings(
-            codec=codec, following=following, collectives=groups, streams=streams, start_step=self.options.start_step,
-            patience_s=patience,
-        )  # fmt: skip
+        passing = compressor.with_feedback(compressor.feedback or compressor.keeps_states)
+        return ScheduledCompressor(compressor, schedule), ScheduledCompressor(passing, schedule)
+
+    def _following(self, plan: Plan | None, context: Context, device: torch.device) -> Following:
+        alone, debug = self.options.fusion == "none", self.options.debug
+        if plan is None:
+            return DecidingLate(self.specs, context, device, alone=alone, debug=debug)
+        return Following(plan, self.specs, context, device, alone=alone, debug=debug)
 
     def _plan(self, compressor: Compressor) -> Plan:
         compressible = {spec.name: spec.compressible for spec in self.specs}
@@ -124,7 +134,6 @@ class Opening:
         return hashlib.sha256(repr((program, options, followed, self._node_size, gradients)).encode()).digest()
 
 
-def _keeps_unsent(compressor: Compressor) -> bool:
-    """Whether what is passed on for others gets a residual: where the program keeps what it does not send, in a
-    residual or in states of its own."""
-    return compressor.feedback or bool(compressor.sized(ANY_SHAPE).states)
+def _patience_s(parent: dist.ProcessGroup, device: torch.device) -> float | None:
+    """Gloo's collectives find out by themselves that they take too long."""
+    return group_timeout(parent, device).total_seconds() if device.type == "cuda" else None

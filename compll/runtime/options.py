@@ -100,7 +100,7 @@ def split_arguments(
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class ParameterSchedule:
     """Parameter values by step: each parameter is constant or a mapping {step: value from this step on}."""
 
     given: Mapping[str, Any]

@@ -6,13 +6,13 @@ import torch
 
 from compll.diagnostics import CompllError
 from compll.runtime.compressor import Compressor
-from compll.runtime.options import Schedule
+from compll.runtime.options import ParameterSchedule
 
 
 class ScheduledCompressor:
     """`at(step)` is the compressor of a step; all of them keep states of equal shapes."""
 
-    def __init__(self, base: Compressor, schedule: Schedule) -> None:
+    def __init__(self, base: Compressor, schedule: ParameterSchedule) -> None:
         self._schedule = schedule
         self._at = {step: base.with_params(**schedule.at(step)) for step in schedule.changes()}
 

@@ -11,6 +11,7 @@ import logging
 import time
 import weakref
 from collections import deque
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -108,12 +109,10 @@ class _Thread:
                 self._work()
         except Exception as problem:  # whatever it is, DDP must hear of it
             self._fail(problem)
-        unfinished = self.executor.in_flight
-        try:
-            for collectives in self.settings.collectives:
-                collectives.close(unfinished=unfinished)  # a process group keeps threads of its own until then
-        finally:
-            self.settings.streams.close()
+        with ExitStack() as end:
+            end.callback(self.settings.streams.close)
+            for collectives in self.settings.collectives:  # a process group keeps threads of its own until then
+                end.callback(collectives.close, unfinished=self.executor.in_flight)
 
     def _work(self) -> None:
         schedule = Schedule()

@@ -85,8 +85,12 @@ def a_plan_that_one_rank_lacks_is_refused_on_all(ranks: Ranks) -> None:
 
 
 def unequal_arguments_are_refused_on_all(ranks: Ranks) -> None:
+    """And leave no process group behind, unless it is of a part of all ranks (`groups._is_partial`)."""
+    before = len(torch.distributed.distributed_c10d._world.pg_names)
     with pytest.raises(CompllError, match="all ranks need the same compressor, parameters, options, plan, ranks per"):
         compll.attach(ranks.ddp(given_model()), "topk", ratio=0.1 + 0.1 * ranks.rank, backend=BACKEND)
+    partial = ranks.world < torch.distributed.get_world_size()
+    assert partial or len(torch.distributed.distributed_c10d._world.pg_names) == before
 
 
 def a_closed_state_says_so(ranks: Ranks) -> None:
@@ -124,6 +128,7 @@ CASES = [
     (a_rank_that_fails_between_rounds_stops_all, 4),
     (a_plan_that_one_rank_lacks_is_refused_on_all, 4),
     (unequal_arguments_are_refused_on_all, 3),
+    (unequal_arguments_are_refused_on_all, 4),
     (a_closed_state_says_so, 2),
     (a_group_of_ones_own, 3),
     (ranks_with_different_buckets_are_told_apart, 2),

@@ -16,7 +16,7 @@ from replicas import identity, network, train
 import compll
 from compll.runtime import following
 from compll.runtime.load import built_in_names
-from compll.runtime.options import Schedule
+from compll.runtime.options import ParameterSchedule
 from compll.runtime.plan import Plan
 from compll.runtime.scheduled import ScheduledCompressor
 
@@ -197,7 +197,7 @@ def debug_compares_what_ranks_exchange(ranks: Ranks) -> None:
     ddp = ranks.ddp(given_model())
     sync = attach(ranks, ddp, "topk", backend=BACKEND, debug=True, ratio=0.5)
     if ranks.rank == 1:
-        sync._codec.own = ScheduledCompressor(sync.compressor.with_params(ratio=0.1), Schedule({}))
+        sync._codec.own = ScheduledCompressor(sync.compressor.with_params(ratio=0.1), ParameterSchedule({}))
     with pytest.raises(RuntimeError, match=r"about to exchange different things: rank 0 .*; rank 1 .*`first`"):
         backward(ddp, wanted(ranks.rank, 0))
 

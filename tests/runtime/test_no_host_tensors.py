@@ -19,7 +19,7 @@ from compll.runtime.codec import Codec
 from compll.runtime.envelope import WHOLE
 from compll.runtime.following import Following
 from compll.runtime.gradients import GradientSpec, Slice
-from compll.runtime.options import Schedule
+from compll.runtime.options import ParameterSchedule
 from compll.runtime.payload import Payload
 from compll.runtime.plan import Plan
 from compll.runtime.rounds import Rounds
@@ -138,8 +138,8 @@ def test_nothing_is_on_the_host(name: str, strategy: str, rank: int, on_a_gpu: N
         for i, (n, s) in enumerate(SHAPES.items())
     ]
     collectives, compressor = FakeCollectives(rank), compll.load(name)
-    own = ScheduledCompressor(compressor, Schedule({}))
-    passing = ScheduledCompressor(compressor.with_feedback(compressor.feedback), Schedule({}))
+    own = ScheduledCompressor(compressor, ParameterSchedule({}))
+    passing = ScheduledCompressor(compressor.with_feedback(compressor.feedback), ParameterSchedule({}))
     codec = Codec(
         own=own, passing=passing, states=States(rollback=True), seed=0, rank=rank, world_size=RANKS, threads=1
     )

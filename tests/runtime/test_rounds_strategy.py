@@ -13,7 +13,7 @@ import compll
 from compll.runtime.codec import Codec
 from compll.runtime.following import Following
 from compll.runtime.gradients import GradientSpec, Slice
-from compll.runtime.options import Schedule
+from compll.runtime.options import ParameterSchedule
 from compll.runtime.plan import Plan
 from compll.runtime.scheduled import ScheduledCompressor
 from compll.runtime.states import States
@@ -39,7 +39,7 @@ class Alone:
 def opened(collectives: Any) -> Graph:
     """The tasks of a unit of one gradient."""
     spec = GradientSpec(name="first", index=0, shape=SHAPE, dtype=torch.float32, compressible=True)
-    compressor = ScheduledCompressor(compll.load("powersgd", backend="reference", rank=2), Schedule({}))
+    compressor = ScheduledCompressor(compll.load("powersgd", backend="reference", rank=2), ParameterSchedule({}))
     codec = Codec(
         own=compressor, passing=compressor, states=States(rollback=False), seed=0, rank=0, world_size=1, threads=1
     )

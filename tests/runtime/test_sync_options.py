@@ -3,7 +3,7 @@
 import pytest
 
 from compll import CompllError, SyncOptions, UnsupportedError
-from compll.runtime.options import Schedule, split_arguments
+from compll.runtime.options import ParameterSchedule, split_arguments
 
 
 @pytest.mark.parametrize("name", ["strategy", "fusion", "feedback", "rollback", "backend"])
@@ -41,7 +41,7 @@ def test_unknown_argument_has_a_guess_and_both_lists() -> None:
 
 
 def test_schedule_holds_from_a_step_on() -> None:
-    schedule = Schedule({"ratio": {0: 0.25, 100: 0.01}, "clip": 2.5, "late": {7: 1}})
+    schedule = ParameterSchedule({"ratio": {0: 0.25, 100: 0.01}, "clip": 2.5, "late": {7: 1}})
     assert schedule.at(0) == {"ratio": 0.25, "clip": 2.5}
     assert schedule.at(99) == {"ratio": 0.25, "clip": 2.5, "late": 1}
     assert schedule.at(100) == {"ratio": 0.01, "clip": 2.5, "late": 1}
@@ -51,4 +51,4 @@ def test_schedule_holds_from_a_step_on() -> None:
 @pytest.mark.parametrize("schedule", [{}, {-1: 0.5}, {0.5: 1.0}, {"0": 1.0}])
 def test_a_schedule_needs_steps(schedule: dict[object, float]) -> None:
     with pytest.raises(CompllError, match="a schedule of `ratio` needs"):
-        Schedule({"ratio": schedule})
+        ParameterSchedule({"ratio": schedule})

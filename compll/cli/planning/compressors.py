@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import compll
 from compll.cli.training.request import Request
 from compll.diagnostics import CompllError
-from compll.runtime.options import Schedule, split_arguments
+from compll.runtime.options import ParameterSchedule, split_arguments
 from compll.runtime.planning.adapters import payload_size, strategies_of
 from compll.runtime.planning.auto import allowed
 from compll.runtime.planning.costs import Costs, Topology
@@ -39,7 +39,7 @@ def load(request: Request) -> compll.Compressor:
     """The compressor of a request, with a schedule's parameters at their last values. Raises CompllError."""
     known = compll.load(request.name)
     options, given = split_arguments(request.params, tuple(known.params), known.name)
-    schedule = Schedule(given)
+    schedule = ParameterSchedule(given)
     return compll.load(request.name, backend=options.backend, **schedule.at(schedule.changes()[-1]))
 
 

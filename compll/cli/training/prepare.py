@@ -13,7 +13,7 @@ from torch import nn
 import compll
 from compll.cli.training.exchange import BASELINES, check_baseline
 from compll.cli.training.request import Request
-from compll.runtime.options import Schedule, split_arguments
+from compll.runtime.options import ParameterSchedule, split_arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def _trials(request: Request, model: nn.Module) -> Iterator[Trial]:
         return
     known = compll.load(request.name)
     options, given = split_arguments(request.params, tuple(known.params), known.name)
-    compressor, schedule = compll.load(request.name, backend=options.backend), Schedule(given)
+    compressor, schedule = compll.load(request.name, backend=options.backend), ParameterSchedule(given)
     large = (p for p in model.parameters() if p.dim() > 1 and p.numel() >= options.min_numel)
     shapes = frozenset(tuple(p.shape) for p in large)
     for step in schedule.changes():

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
-from compll.runtime.codec import Sum, flags_of_all, is_whole
+from compll.runtime.codec import ToEncode, flags_of_all, is_whole
 from compll.runtime.collectives import Handle
 from compll.runtime.gradients import GradientSpec
 from compll.runtime.payload import Payload
@@ -93,10 +93,10 @@ class _Exchange:
 
     def encode_means(self) -> None:
         envelope = self._means[self._collectives.rank].envelope
-        sums: dict[int, Sum] = {}
+        sums: dict[int, ToEncode] = {}
         if self._dtype is not None:
             owned = zip(self._pieces, self._sums, envelope.payloads(self._mean), strict=True)
-            sums = {i: Sum(p, value, out, StateSpec.passed_on(p).name) for i, (p, value, out) in enumerate(owned)}
+            sums = {i: ToEncode(p, value, out, StateSpec.passed_on(p).name) for i, (p, value, out) in enumerate(owned)}
         envelope.write_flags(self._mean, self._codec.encode_sums(sums, self._flags, self._mean.device, hop=1))
 
     def pull(self, done: Callable[[], None]) -> Handle:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import torch
 
-from compll.runtime.codec import Part, Sum, is_whole
+from compll.runtime.codec import Part, ToEncode, is_whole
 from compll.runtime.collectives import Handle
 from compll.runtime.envelope import ABSENT, WHOLE, joined
 from compll.runtime.gradients import GradientSpec
@@ -40,7 +40,7 @@ class Ring:
     def states(self, piece: Piece) -> Iterator[StateSpec]:
         yield StateSpec(name=piece.name, piece=piece, dtype=torch.float32)
         codec = self._context.codec
-        if codec.keeps_states and not codec.adds_payloads and piece.owner != self._context.collectives.rank:
+        if codec.own.first.keeps_states and not codec.adds_payloads and piece.owner != self._context.collectives.rank:
             yield StateSpec.passed_on(piece)
 
     def open(self, unit: Unit) -> Graph:
@@ -88,7 +88,7 @@ class _Exchange:
         self._values = {part.piece.name: context.floats(unit, "own", part.piece) for part in unit.parts}
         self._sent = context.zeros(unit, "sent", sum(self._shares.nbytes))
         self._incoming = context.memory(unit, "incoming", max(self._shares.nbytes))
-        first = self._codec.keeps_states or self._codec.adds_payloads
+        first = self._codec.own.first.keeps_states or self._codec.adds_payloads
         self._own = context.zeros(unit, "own payloads", sum(self._shares.nbytes)) if first else None
         self._meetings: list[_Meeting] = []
         self._hop = 0
@@ -143,7 +143,7 @@ class _Exchange:
 
     def pass_on(self) -> None:
         flags = [joined((meeting.came, meeting.mine)) for meeting in self._meetings]
-        sums: dict[int, Sum] = {}
+        sums: dict[int, ToEncode] = {}
         if not self._codec.adds_payloads:
             sums = {i: self._sum(meeting) for i, meeting in enumerate(self._meetings) if meeting.is_sum}
             for meeting in self._meetings:
@@ -185,7 +185,7 @@ class _Exchange:
         for i, part in enumerate(parts):
             yield _Meeting(part=part, came=came[i], incoming=incoming[i], mine=mine[i], own=own[i], out=outs[i])
 
-    def _sum(self, meeting: _Meeting) -> Sum:
+    def _sum(self, meeting: _Meeting) -> ToEncode:
         piece = meeting.part.piece
         state = piece.name if meeting.own is None else StateSpec.passed_on(piece).name
-        return Sum(piece, self._values[piece.name], meeting.out, state)
+        return ToEncode(piece, self._values[piece.name], meeting.out, state)
