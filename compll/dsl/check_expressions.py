@@ -23,7 +23,7 @@ from compll.dsl.check_types import computes_as, is_unsigned, resolve_element
 from compll.dsl.context import Context
 from compll.dsl.scope import did_you_mean
 from compll.dsl.types import ArrayType, ElementType, Indices, Poison, RecordType, SizeType, Type
-from compll.dtypes import BOOL, NAMED
+from compll.dtypes import BOOL, F32, NAMED, U32
 from compll.primitives import PRIMITIVES
 
 _ARITHMETIC = ("+", "-", "*", "/", "%")
@@ -35,7 +35,8 @@ def value(context: Context, expression: ast.Expression, expected: ElementType | 
     """The expression typed as a value: an array, a scalar or a record, or poisoned with one report."""
     typed = _typed(context, expression, expected)
     if isinstance(typed.type, SizeType):
-        hint = f"convert it: `f32({expression.span.text})`"
+        wanted = F32 if expected is None or expected == BOOL else computes_as(expected)
+        hint = f"convert it: `{wanted}({expression.span.text})`"
         return context.wrong(typed, "E0117", f"`{expression.span.text}` is a size, not a value", hint=hint)
     return typed
 
@@ -111,7 +112,8 @@ def _is_payload(context: Context, name: str) -> bool:
 
 
 def _element(context: Context, element: ast.Element) -> ast.Expression:
-    array, index = value(context, element.array), value(context, element.index)
+    array = value(context, element.array)
+    index = value(context, element.index, U32 if mentions_size(context, element.index) else None)
     return replace(element, array=array, index=index, type=_gathered(context, element, array.type, index.type))
 
 

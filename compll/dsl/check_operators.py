@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from compll.dsl import ast
+from compll.dsl.check_sizes import mentions_size
 from compll.dsl.check_types import computes_as
 from compll.dsl.context import Context
 from compll.dsl.types import ArrayType, Dimension, ElementType, Poison, Type
@@ -67,8 +68,9 @@ def _float(context: Context, literal: ast.Number, target: DType) -> ast.Expressi
 def operands(
     context: Context, expressions: Sequence[ast.Expression], expected: ElementType | None = None
 ) -> list[ast.Expression]:
-    """The operands typed; whole numbers take the computing type of the first that is none, else the expected one."""
-    typed = [None if adapts(e) else context.value(context, e) for e in expressions]
+    """The operands typed; whole numbers take the computing type of the first that is none, else the expected one. So do
+    sizes, which are an error, in what is said of them."""
+    typed = [None if adapts(e) or mentions_size(context, e) else context.value(context, e) for e in expressions]
     elements = [e.type.element for e in typed if e is not None and isinstance(e.type, ArrayType)]
     numeric = [computes_as(element) for element in elements if element != BOOL]
     wanted = numeric[0] if numeric else expected

@@ -71,7 +71,7 @@ class Opening:
         )  # fmt: skip
 
     def _compressors(self) -> tuple[ScheduledCompressor, ScheduledCompressor]:
-        """For a rank's own gradients, and for what it passes on for others: the latter gets a residual where the program
+        """For a rank's own gradients, and for what it passes on; the latter gets a residual where the program
         keeps what it does not send, in a residual or in states of its own."""
         compressor, schedule = self.compressor, ParameterSchedule(self.given)
         if self.options.feedback != "auto":

@@ -39,6 +39,15 @@ def test_every_code_has_a_program() -> None:
     assert raised - at_load == shown
 
 
+@pytest.mark.parametrize("text, hint", [
+    ("g / n", "f32(n)"), ("count(g > 0.0) + n > 2 ? g : g", "u32(n)"), ("g[n]", "u32(n)"), ("g[n - 1]", "u32(n)"),
+    ("n > count(g > 0.0) ? g : g", "u32(n)"),
+])  # fmt: skip
+def test_a_size_is_converted_to_what_is_needed_beside_it(text: str, hint: str) -> None:
+    (problem,) = diagnose(SourceFile("c.cll", f"compressor c {{ encode(g: f32[n]) {{ return g * ({text}); }} }}"))
+    assert problem.code == "E0117" and problem.hint == f"convert it: `{hint}`"
+
+
 def test_a_rendered_error_shows_line_caret_and_hint() -> None:
     text = "compressor c {\n    payload { code: u2[n]; }\n    encode(g: f32[n]) { return { code: g }; }\n"
     text += "    decode(p) -> f32[n] { return f32(p.code); }\n}\n"
