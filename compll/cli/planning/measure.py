@@ -18,9 +18,10 @@ from compll.cli.planning.models import job_of
 from compll.cli.training.request import Request
 from compll.runtime.collectives import Collectives
 from compll.runtime.devices import open_device
+from compll.runtime.planning.codec_probes import codec_samples
 from compll.runtime.planning.group_probes import agreed
 from compll.runtime.planning.jobs import Job
-from compll.runtime.planning.probes import SMALLEST, codec_samples, shared_samples, sizes_up_to
+from compll.runtime.planning.probes import SMALLEST, shared_samples, sizes_up_to
 from compll.runtime.planning.profile import Measured, Profile, shapes_hash
 from compll.runtime.planning.samples import Sample
 

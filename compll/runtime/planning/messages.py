@@ -11,7 +11,7 @@ from functools import reduce
 
 from compll.runtime.plan import DENSE, Route
 from compll.runtime.planning.jobs import Gradient
-from compll.runtime.planning.rounds import Message
+from compll.runtime.planning.work import Message
 
 #: Bytes of all payloads of a gradient that is cut into so many parts.
 Payload = Callable[[Gradient, int], int]

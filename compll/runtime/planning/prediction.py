@@ -9,8 +9,8 @@ from compll.runtime.plan import Route
 from compll.runtime.planning.costs import Costs
 from compll.runtime.planning.jobs import Gradient, Job, part_shapes
 from compll.runtime.planning.messages import bucket_messages, plain_message, pool_messages
-from compll.runtime.planning.rounds import Message, Work, bare_work, work
 from compll.runtime.planning.timeline import Arrival, Interval, Trace, run
+from compll.runtime.planning.work import Message, Work, bare_work, work
 
 Routes = Mapping[str, Route]
 

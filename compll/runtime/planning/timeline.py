@@ -16,10 +16,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 
-from compll.runtime.planning.rounds import Work
+from compll.runtime.planning.work import Work
 
 #: By how many messages the last decode of one waits for later encodes: not at all, for the next, for all.
 LAGS = (-1.0, 1.0, math.inf)
+
+#: Two that share a core need no longer than one after the other; where they did, a later message would end sooner.
+TAKING_TURNS = 2.0
 
 Interval = tuple[float, float]
 
@@ -45,8 +48,8 @@ class Trace:
 def run(arrivals: Sequence[Arrival], backward: float = 0.0, sharing: float = 1.0, crowding: float = 1.0) -> Trace:
     """The timeline of messages in plan order, in the order of LAGS that ends first.
 
-    `backward` is its seconds when alone; `sharing`, how many times slower it and the thread are beside each other;
-    `crowding`, how many times slower the wire is beside either.
+    `backward` is its seconds when alone; `sharing`, how many times slower it and the thread are beside each other, of
+    which TAKING_TURNS counts at most; `crowding`, how many times slower the wire is beside either.
     """
     counts = tuple(len(a.work.rounds) for a in arrivals)
     step = _Step(
@@ -54,7 +57,7 @@ def run(arrivals: Sequence[Arrival], backward: float = 0.0, sharing: float = 1.0
         computing=[seconds for a in arrivals for seconds in (*(r.compute for r in a.work.rounds), a.work.finish)],
         sending=[seconds for a in arrivals for seconds in (*(r.wire for r in a.work.rounds), 0.0)],
         backward=max([backward, *(a.ready for a in arrivals)]),
-        sharing=sharing,
+        sharing=min(sharing, TAKING_TURNS),
         crowding=crowding,
     )
     return min((_run(step, _order(counts, lag)) for lag in LAGS), key=lambda trace: trace.end)

@@ -21,6 +21,10 @@ MOST_RUNS = 1000
 #: Elements that a companion copies again and again, more than caches hold.
 COMPANION = 1 << 23
 
+#: So many gradients take turns, or fewer that together are larger than caches, in bytes.
+MOST_COPIES = 64
+COLD_BYTES = 1 << 28
+
 Timed = Callable[[], object]
 
 
@@ -67,3 +71,8 @@ def companion(threads: int) -> Iterator[None]:
     finally:
         over.set()
         thread.join()
+
+
+def cold_copies(size: int) -> int:
+    """How many gradients of `size` elements take turns, each with a copy: more than caches hold, or MOST_COPIES."""
+    return max(1, min(MOST_COPIES, COLD_BYTES // (8 * size)))

@@ -12,9 +12,10 @@ import compll
 from compll.runtime.gradients import GradientSpec
 from compll.runtime.planning.adapters import payload_size, planned, strategies_of
 from compll.runtime.planning.auto import decide
+from compll.runtime.planning.codec_probes import codec_samples
 from compll.runtime.planning.group_probes import agreed
 from compll.runtime.planning.links import COLLECTIVES
-from compll.runtime.planning.probes import codec_samples, probe, sizes_up_to
+from compll.runtime.planning.probes import probe, sizes_up_to
 from compll.runtime.planning.samples import COMPUTATIONS, Sample
 
 

@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compll.runtime.planning.rounds import Round, Work
 from compll.runtime.planning.timeline import Arrival, run
+from compll.runtime.planning.work import Round, Work
 
 SECONDS = st.integers(0, 20).map(float)
 WORKS = st.builds(
     Work, st.lists(st.builds(Round, SECONDS, SECONDS), min_size=1, max_size=5).map(tuple), SECONDS
 )
+FACTORS = st.sampled_from((1.0, 1.5, 2.0, 3.5))
 MESSAGES = st.lists(st.builds(lambda ready, work: Arrival(ready=ready, work=work), SECONDS, WORKS), max_size=6)
 
 
@@ -54,6 +55,11 @@ def test_the_wire_is_slower_while_its_ranks_compute() -> None:
     assert run([arrival(5, (0, 5))], backward=5, crowding=2).wire == ((5, 10),)
 
 
+def test_a_slower_wire_does_not_pay_though_sharing_was_measured_as_more_than_taking_turns() -> None:
+    ends = [run([arrival(0, (0, wire), finish=10)], backward=9, sharing=3.5).end for wire in (0, 4, 8, 12)]
+    assert ends == [19, 19, 19, 22]
+
+
 def test_backward_is_not_delayed_on_cores_of_its_own() -> None:
     assert run([arrival(2, (2, 1), finish=9)], backward=6).backward == 6
 
@@ -71,9 +77,9 @@ def test_lanes_do_one_thing_at_a_time_and_all_of_it(messages: list[Arrival]) -> 
 
 
 @settings(max_examples=200, deadline=None)
-@given(MESSAGES, st.integers(0, 5), st.integers(0, 4), st.floats(0, 1), st.sampled_from((1.0, 2.0, 3.5)))
+@given(MESSAGES, st.integers(0, 5), st.integers(0, 4), st.floats(0, 1), FACTORS, FACTORS)
 def test_no_time_grows_when_a_wire_gets_faster(
-    messages: list[Arrival], which: int, position: int, by: float, crowding: float
+    messages: list[Arrival], which: int, position: int, by: float, sharing: float, crowding: float
 ) -> None:
     if which >= len(messages):
         return
@@ -82,5 +88,6 @@ def test_no_time_grows_when_a_wire_gets_faster(
     position %= len(rounds)
     rounds[position] = replace(rounds[position], wire=rounds[position].wire * by)
     faster = replace(message, work=Work(tuple(rounds), message.work.finish))
-    after = run([*messages[:which], faster, *messages[which + 1 :]], 9.0, crowding=crowding)
-    assert after.end <= run(messages, 9.0, crowding=crowding).end + 1e-9
+    after = run([*messages[:which], faster, *messages[which + 1 :]], 9.0, sharing, crowding)
+    before = run(messages, 9.0, sharing, crowding)
+    assert max(after.end, after.backward) <= max(before.end, before.backward) + 1e-9

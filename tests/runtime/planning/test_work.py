@@ -8,7 +8,7 @@ import pytest
 from plan_models import COMPUTE, costs
 
 from compll.runtime.plan import COMPRESSED, DENSE
-from compll.runtime.planning.rounds import _WORKS, MOST_ROUNDS, Message, Work, bare_work, work
+from compll.runtime.planning.work import _WORKS, MOST_ROUNDS, Message, Work, bare_work, work
 
 X, C = 1 << 20, 40_000
 
