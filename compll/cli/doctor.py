@@ -15,8 +15,8 @@ from compll.cli.arguments import Json
 from compll.cli.output import console, write_json
 from compll.diagnostics import CompllError
 from compll.runtime.cache import cache_directory
-from compll.runtime.compressor import BACKENDS
 from compll.runtime.devices import open_device
+from compll.runtime.specialized import BACKENDS
 
 #: Distributions whose versions matter, and whether compll works without them.
 DISTRIBUTIONS = {

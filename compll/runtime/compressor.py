@@ -1,40 +1,35 @@
 """A compiled compressor: encode a gradient to bytes, decode bytes to a gradient. Knows no process group.
 
-What is worked out per shape and dtype lives in `program`; what runs lives in `devices`. Results go through f32 and are
-rounded once to the dtype asked for.
+What is known before there is a gradient lives in `specialized`, what is worked out per shape and dtype in `program`,
+what runs in `devices`. Results go through f32 and are rounded once to the dtype asked for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property, partial
+from functools import partial
 
 import torch
 
 import compll
-from compll.codegen import ir
 from compll.codegen.feedback_form import LAZY
 from compll.diagnostics import CompllError
-from compll.dsl.parameters import parameter_values
 from compll.runtime import operators
 from compll.runtime.batch import Item, run_batch
 from compll.runtime.buffers import encode_arrays, new_payload, out_buffer
 from compll.runtime.checks import check_bytes, check_dense, check_float, check_held, check_shape
-from compll.runtime.devices import open_device
-from compll.runtime.devices.base import Device
 from compll.runtime.encoding import Encoding
 from compll.runtime.handles import content_handle
 from compll.runtime.key import Key
 from compll.runtime.merging import Merger
 from compll.runtime.payload import Payload
-from compll.runtime.program import ANY_SHAPE, Program, SectionLayout, Sized, Values, reduces_inside
+from compll.runtime.program import Program, Sized, Values
 from compll.runtime.rounds import Rounds
+from compll.runtime.specialized import Specialized
 from compll.runtime.state import Previous, State
 
-BACKENDS = ("auto", "reference", "cpu", "emulator", "cuda")
 
-
-class Compressor:
+class Compressor(Specialized):
     """One program with its parameter values. Made by `compll.load`; immutable, usable from several threads.
 
     Shapes and dtypes of gradients may differ from call to call. Gradients are f32, f16 or bf16 tensors; what is
@@ -47,114 +42,16 @@ class Compressor:
     def __init__(
         self, program: Program, *, values: Values, defaults: Values, backend: str = "auto", feedback: bool | None = None
     ) -> None:
-        if backend not in BACKENDS:
-            raise CompllError(f"backend needs one of {', '.join(BACKENDS)}, got `{backend}`")
-        self._program = program
-        self._values = dict(values)
-        self._defaults = dict(defaults)
-        self._feedback = feedback
-        self._sizes: dict[tuple[torch.Size, torch.dtype], Sized] = {}
-        self.backend = backend
+        super().__init__(program, values=values, defaults=defaults, backend=backend, feedback=feedback)
         contents = (compll.__version__, program.source_hash, self._values, backend, feedback)
         self.handle = content_handle(program.name, *contents)
         self._found_by_handle = operators.compressors.register(self.handle, self)
-        if backend != "auto":
-            open_device(backend)  # say at once when it is not there
-
-    # --- what it is --------------------------------------------------------------------------------------------------
-
-    @property
-    def name(self) -> str:
-        return self._program.name
-
-    @property
-    def params(self) -> dict[str, float | int | bool]:
-        """Every parameter's value."""
-        return dict(self._values)
-
-    @property
-    def source_hash(self) -> str:
-        """SHA-256 of the program's text, in hexadecimal."""
-        return self._program.source_hash
-
-    @cached_property
-    def _any(self) -> ir.Program:
-        return self._sized(ANY_SHAPE, torch.float32).compilation.program
-
-    @property
-    def traits(self) -> frozenset[str]:
-        """The traits that hold for these parameter values."""
-        return frozenset(self._any.traits)
-
-    @property
-    def feedback(self) -> bool:
-        """Whether encode keeps what it did not send in a residual."""
-        return self._any.feedback if self._feedback is None else self._feedback
-
-    @property
-    def keeps_states(self) -> bool:
-        """Whether the program has states of its own beside the residual."""
-        return bool(self._any.states)
-
-    @property
-    def reduces_inside(self) -> bool:
-        """Whether encode has a collective of its own; alone, that is the identity."""
-        return reduces_inside(self._any)
-
-    @property
-    def replicated(self) -> bool:
-        """Whether encode in rounds ends with one result on all ranks, so that no payload has to travel."""
-        return self.reduces_inside and not self._any.fields
-
-    def with_params(self, **params: object) -> Compressor:
-        """The same program with some parameters changed. Raises CompllError as `load` does."""
-        values = parameter_values(self._program.module, {**self._values, **params})
-        return Compressor(
-            self._program, values=values, defaults=self._defaults, backend=self.backend, feedback=self._feedback
-        )
-
-    def with_feedback(self, feedback: bool) -> Compressor:
-        """The same program with error feedback on or off, whatever it declares."""
-        return Compressor(
-            self._program, values=self._values, defaults=self._defaults, backend=self.backend, feedback=feedback
-        )
-
-    def payload_bytes(self, shape: Sequence[int], dtype: torch.dtype = torch.float32) -> int:
-        """The size of every payload of a gradient of this shape; it never depends on data."""
-        return self._sized(shape, dtype).payload_nbytes
-
-    def sized(self, shape: Sequence[int], dtype: torch.dtype = torch.float32) -> Sized:
-        """The compilation, environment, sections and states for a shape: what tools look into."""
-        return self._sized(shape, dtype)
-
-    def sections(self, shape: Sequence[int], dtype: torch.dtype = torch.float32) -> tuple[SectionLayout, ...]:
-        """The payload's typed sections; empty for a gradient without elements."""
-        return self._sized(shape, dtype).sections
-
-    def compile(self, grad: torch.Tensor) -> None:
-        """Compile and load now what encode and decode of such a gradient need, and not at their first call."""
-        compilation = self._sized(grad.shape, grad.dtype).compilation
-        encoders = [f.name for f in compilation.program.functions if f.name.startswith("encode")]
-        unused = {*encoders} - {compilation.feedback_function if self.feedback else "encode"}
-        for function in compilation.program.functions:
-            if function.name not in unused:
-                self._program.function(self._device(grad), compilation, function.name)
-
-    def round_sizes(self, grad: torch.Tensor) -> tuple[int, ...]:
-        """How many f32 elements each round of `encode_rounds` reduces for such a gradient; compiles what is needed."""
-        sized = self._sized(grad.shape, grad.dtype)
-        function = sized.compilation.feedback_function if self.feedback else "encode"
-        return self._program.round_sizes(self._device(grad), sized, function)
-
-    def __repr__(self) -> str:
-        params = "".join(f", {name}={value!r}" for name, value in self._values.items())
-        return f"compll.load({self.name!r}, backend={self.backend!r}{params})"
 
     # --- one gradient ------------------------------------------------------------------------------------------------
 
     def init_state(self, grad: torch.Tensor, key: Key | None = None) -> State:
         """The residual (zeros) and the program's states before the first step, on the gradient's device."""
-        sized = self._sized(grad.shape, grad.dtype)
+        sized = self.sized(grad.shape, grad.dtype)
         device = self._device(grad)
         residual = torch.zeros(grad.shape, dtype=torch.float32, device=grad.device) if self.feedback else None
         states = {s.name: torch.zeros(s.shape, dtype=s.dtype, device=grad.device) for s in sized.states}
@@ -220,7 +117,7 @@ class Compressor:
 
     def state_of(self, grad: torch.Tensor, parts: Sequence[torch.Tensor]) -> State:
         """The state that `State.parts` was called on, or one without the second part of the residual."""
-        sized = self._sized(grad.shape, grad.dtype)
+        sized = self.sized(grad.shape, grad.dtype)
         names = sorted(layout.name for layout in sized.states)
         count = len(parts) - len(names)
         if not 0 <= count <= 2 or (count == 2 and sized.compilation.feedback_function != LAZY):
@@ -233,7 +130,7 @@ class Compressor:
         """Subtract in place what the payload of a gradient of `dtype` stands for."""
         out = torch.empty_like(held)
         arrays = {"residual": held.view(-1), "previous": payload, "out": out.view(-1)}
-        item = Item(self._sized(held.shape, dtype), arrays, Key())
+        item = Item(self.sized(held.shape, dtype), arrays, Key())
         run_batch(self._program, self._device(held), "lazy_residual", [item])
         held.copy_(out)
 
@@ -287,7 +184,7 @@ class Compressor:
         """
         if outs:
             device = self._device(outs[0])
-            merger = Merger(program=self._program, device=device, sized=self._sized, threads=threads)
+            merger = Merger(program=self._program, device=device, sized=self.sized, threads=threads)
             merger.merge(payloads, outs, add=add, mean=mean)
 
     # --- helpers -----------------------------------------------------------------------------------------------------
@@ -303,7 +200,7 @@ class Compressor:
         payloads, items = [], []
         for grad, state, key, out in zip(grads, states, keys, outs or [None] * len(grads), strict=True):
             check_dense(grad, "grad")
-            sized = self._sized(grad.shape, grad.dtype)
+            sized = self.sized(grad.shape, grad.dtype)
             self._settle(sized, grad, state)
             payload = new_payload(out_buffer(self.name, sized, grad, out), grad, key)
             arrays = {**encode_arrays(sized, grad, payload), **self._state_arrays(sized, grad, state)}
@@ -346,16 +243,3 @@ class Compressor:
             check_held(state.states[layout.name], layout.shape, layout.dtype, f"state {layout.name}")
             arrays[f"state_{layout.name}"] = state.states[layout.name]
         return arrays
-
-    def _sized(self, shape: Sequence[int], dtype: torch.dtype) -> Sized:
-        key = (torch.Size(shape), dtype)
-        if key not in self._sizes:
-            self._sizes[key] = self._program.sized(*key, self._values, self._defaults)
-        return self._sizes[key]
-
-    def _device(self, tensor: torch.Tensor) -> Device:
-        on_gpu = tensor.device.type == "cuda"
-        if self.backend != "auto" and (self.backend == "cuda") != on_gpu:
-            need = "a CUDA tensor" if self.backend == "cuda" else "a CPU tensor"
-            raise CompllError(f"backend `{self.backend}` needs {need}, got one on `{tensor.device}`")
-        return open_device("cuda" if on_gpu else self.backend)

@@ -54,7 +54,7 @@ def probe(
 def shared_samples(
     groups: Mapping[str, Collectives], *, largest: int, threads: int, repeats: int = REPEATS, device: str = "cpu"
 ) -> Iterator[Sample]:
-    """What no compressor has a part in: copies, the collectives of every scope, and on the CPU what shared cores cost."""
+    """What no compressor has a part in: copies, collectives of every scope, and on the CPU what shared cores cost."""
     sizes = sizes_up_to(largest)
     yield from copy_samples(sizes, repeats=repeats, device=device)
     for scope, collectives in groups.items():
