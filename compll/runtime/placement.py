@@ -52,9 +52,9 @@ def check_plan(device: torch.device, plan: str) -> None:
         )
 
 
-def company(module: nn.Module, finds_unused: bool) -> Iterator[str]:
-    """What lets DDP start collectives of its own during backward. On a GPU these and compll's come from two threads and
-    go through two NCCL communicators, in no common order, which NVIDIA advises against."""
+def other_collectives(module: nn.Module, finds_unused: bool) -> Iterator[str]:
+    """What starts collectives beside compll's during backward. On a GPU they come from another thread and go through
+    another NCCL communicator, in no common order, which NVIDIA advises against."""
     if any(isinstance(each, nn.SyncBatchNorm) for each in module.modules()):
         yield "SyncBatchNorm"
     if finds_unused:

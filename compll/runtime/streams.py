@@ -108,7 +108,7 @@ class CudaStreams:
     def mark(self) -> torch.cuda.Event:
         """An event on DDP's current stream. Raises UnsupportedError while a CUDA graph is captured."""
         if torch.cuda.is_current_stream_capturing():
-            raise UnsupportedError("compll cannot synchronise gradients while a CUDA graph is captured: the host reads")
+            raise UnsupportedError("compll cannot synchronise while a CUDA graph is captured: the host reads flags")
         return _event_on(torch.cuda.current_stream(self.device))
 
     def reached(self, mark: torch.cuda.Event, then: Then) -> None:

@@ -21,7 +21,7 @@ from compll.runtime.load import load
 from compll.runtime.opening import Opening
 from compll.runtime.options import split_arguments
 from compll.runtime.payload import Payload
-from compll.runtime.placement import check_backend, check_plan, company, device_of
+from compll.runtime.placement import check_backend, check_plan, device_of, other_collectives
 from compll.runtime.plan import Plan
 from compll.runtime.stats import SyncStats, summary
 from compll.runtime.streams import open_streams
@@ -57,7 +57,8 @@ class SyncState:
         device = device_of({spec.name: parameter.device for parameter, spec in self._table.items()})
         check_backend(device, compressor.backend)
         check_plan(device, self.options.plan)
-        if device.type == "cuda" and (others := ", ".join(company(ddp.module, ddp.find_unused_parameters))):
+        others = ", ".join(other_collectives(ddp.module, ddp.find_unused_parameters))
+        if others and device.type == "cuda":
             log.warning("%s: DDP's collectives run beside compll's on the GPU, see docs/training.md", others)
         specs = list(self._table.values())
         opening = Opening(options=self.options, compressor=compressor, given=given, specs=specs)

@@ -15,7 +15,7 @@ from compll.diagnostics import CompllError, UnsupportedError
 from compll.runtime import groups, placement
 from compll.runtime.collectives import TorchCollectives
 from compll.runtime.groups import backend_of, group_timeout, open_collectives
-from compll.runtime.placement import check_backend, check_plan, company, device_of
+from compll.runtime.placement import check_backend, check_plan, device_of, other_collectives
 from compll.runtime.streams import CudaStreams, HostStreams
 
 CPU, GPU, OTHER = (torch.device(name) for name in ("cpu", "cuda:0", "cuda:1"))
@@ -82,9 +82,9 @@ def test_a_plan_from_measurements_of_the_cpu() -> None:
 
 def test_who_else_talks_during_backward() -> None:
     plain = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
-    assert list(company(plain, False)) == []
+    assert list(other_collectives(plain, False)) == []
     talking = nn.Sequential(plain, nn.SyncBatchNorm(3))
-    assert list(company(talking, True)) == ["SyncBatchNorm", "find_unused_parameters=True"]
+    assert list(other_collectives(talking, True)) == ["SyncBatchNorm", "find_unused_parameters=True"]
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,16 @@
 #pragma once
 
 #include <compll/ascending.hpp>
-#include <compll/dense.hpp>
 #include <compll/draws.hpp>
 #include <compll/filter.hpp>
 #include <compll/fold.hpp>
 #include <compll/math.h>
 #include <compll/matrix.hpp>
 #include <compll/merge.hpp>
+#include <compll/orthonormalize.hpp>
 #include <compll/philox.h>
 #include <compll/scan.hpp>
 #include <compll/select.hpp>
+#include <compll/sort.hpp>
 #include <compll/storage.hpp>
 #include <compll/strips.hpp>

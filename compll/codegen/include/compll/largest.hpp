@@ -35,8 +35,8 @@ Order nth_largest_of_few(const Order* orders, int64_t rank, int64_t count) {
     return found;
 }
 
-// The `rank`-th largest (1-based) of `count` orders, which it overwrites. By counting: the bin of their range that holds it
-// is found, and only the members of that bin stay, until few are left.
+// The `rank`-th largest (1-based) of `count` orders, which it overwrites. By counting: the bin of their range that holds
+// it is found, and only the members of that bin stay, until few are left.
 template <class Order>
 Order nth_largest(Order* orders, int64_t rank, int64_t count) {
     constexpr int64_t SOME = 128;

@@ -116,7 +116,8 @@ class Top {
         });
     }
 
-    // Every key is in list_ at its own position. The row before tells where to cut this one; a sample does where it misleads.
+    // Every key is in list_ at its own position. The row before tells where to cut this one; a sample does where that
+    // misleads.
     void complete_short() {
         Scratch<int64_t> slots(length_);
         threshold_ = hint_;
@@ -172,7 +173,8 @@ class Top {
         }
     }
 
-    inline static thread_local K hint_ = std::numeric_limits<K>::max();  // for the next short row; never changes a result
+    // Where to cut the next short row; what is chosen never depends on it.
+    inline static thread_local K hint_ = std::numeric_limits<K>::max();
 
     int64_t length_;
     int64_t k_;
