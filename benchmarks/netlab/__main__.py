@@ -18,7 +18,7 @@ from benchmarks.netlab.planning import Planner
 from benchmarks.netlab.report import Report, table
 from benchmarks.netlab.setups import Setup, parse_setup
 from benchmarks.netlab.timings import Job
-from benchmarks.netlab.ways import ABLATION, TOPK, WAYS
+from benchmarks.netlab.ways import ABLATION, PLAN, TOPK, WAYS
 from compll.cli.output import show_error, write_json, write_text
 from compll.diagnostics import CompllError
 from compll.runtime.following import STEPS_BEFORE
@@ -75,7 +75,7 @@ def _write(options: argparse.Namespace, command: str, networks: Sequence[Network
 
 def _ways(setup: Setup, chosen: Sequence[str] | None) -> tuple[str, ...]:
     """Those that are asked for; else all that fit, the ablation's own ones with two workers only: memory is short."""
-    own = set(ABLATION) - {TOPK, ABLATION[-1]} if setup.workers > 2 else set()
+    own = set(ABLATION) - {TOPK, PLAN} if setup.workers > 2 else set()
     return tuple(name for name in WAYS if WAYS[name].fits(setup) and name in (chosen or WAYS.keys() - own))
 
 

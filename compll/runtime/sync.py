@@ -133,16 +133,19 @@ class SyncState:
 
     def stats(self) -> SyncStats:
         """Bytes and times per step, in all and per gradient, of this rank since SyncState was made."""
+        pieces = self._following.routing.pieces
         reports: dict[str, list[Payload]] = {}
-        for name, pieces in self._following.routing.pieces.items():
-            found = [self._codec.reports[piece.name] for piece in pieces if piece.name in self._codec.reports]
+        for name, cut in pieces.items():
+            found = [self._codec.reports[piece.name] for piece in cut if piece.name in self._codec.reports]
+            latest = max((step for step, _ in found), default=0)
             if found:
-                reports[name] = [payload for step, payload in found if step == max(step for step, _ in found)]
+                reports[name] = [payload for step, payload in found if step == latest]
         specs = list(self._table.values())
-        cut, states = self._following.routing.pieces, self._codec.states
-        of_spec = {spec.name: [piece.name for piece in cut.get(spec.name, ())] for spec in specs}
         with self._streams.working():
-            norms = {name: states.residual_norm(its_pieces) for name, its_pieces in of_spec.items()}
+            norms = {
+                spec.name: self._codec.states.residual_norm(piece.name for piece in pieces.get(spec.name, ()))
+                for spec in specs
+            }
             return summary(specs, self._worker.executor.totals, reports, norms)
 
     def trace(self) -> dict[str, Any]:
