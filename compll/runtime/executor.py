@@ -27,11 +27,11 @@ from compll.runtime.tasks import Kind, Task
 
 
 @dataclass(slots=True, kw_only=True)
-class Job:
+class Bucket:
     """One bucket of one step, on its way. `mark` is what was enqueued when DDP handed it out (Streams.mark), `ready`
     when that was done, on time.perf_counter."""
 
-    bucket: int
+    index: int
     last: bool
     slices: Sequence[Slice]
     future: torch.futures.Future[torch.Tensor]
@@ -66,7 +66,7 @@ class Flight:
 class Progress:
     """The current step."""
 
-    jobs: list[Job] = field(default_factory=list)
+    buckets: list[Bucket] = field(default_factory=list)
     travels: list[Travel] = field(default_factory=list)
     flights: dict[Ended, Flight] = field(default_factory=dict)
     failure: tuple[str, Exception] | None = None
@@ -84,9 +84,9 @@ class Executor:
         self.doing = ""
 
     @property
-    def unfinished(self) -> list[Job]:
+    def unfinished(self) -> list[Bucket]:
         """The buckets that DDP waits for."""
-        return self._progress.jobs
+        return self._progress.buckets
 
     @property
     def in_flight(self) -> bool:
@@ -103,21 +103,22 @@ class Executor:
 
     # --- events ------------------------------------------------------------------------------------------------------
 
-    def accept(self, job: Job) -> Iterator[Event]:
+    def accept(self, bucket: Bucket) -> Iterator[Event]:
         """Take a bucket in. Raises CompllError for one out of turn."""
-        jobs, clock = self._progress.jobs, self._progress.clock
-        if job.bucket != len(jobs) or (jobs and jobs[-1].last):
+        buckets, clock = self._progress.buckets, self._progress.clock
+        if bucket.index != len(buckets) or (buckets and buckets[-1].last):
             raise CompllError(
-                f"bucket {job.bucket} came where {len(jobs)} was due: the backward pass before this one did not finish"
+                f"bucket {bucket.index} came where {len(buckets)} was due: the backward pass before this one did not "
+                "finish"
             )
-        jobs.append(job)
-        clock.ready.append((job.ready, [s.spec.name for s in job.slices]))
-        self.doing = f"opening bucket {job.bucket}"
+        buckets.append(bucket)
+        clock.ready.append((bucket.ready, [s.spec.name for s in bucket.slices]))
+        self.doing = f"opening bucket {bucket.index}"
         routing = self._settings.following.routing
         compressing = self._settings.codec.step >= self._settings.start_step
-        yield from self._opened(routing.open(job.bucket, job.slices, compressing=compressing))
-        if job.last:
-            yield from self._opened(routing.pool(s for each in jobs for s in each.slices))
+        yield from self._opened(routing.open(bucket.index, bucket.slices, compressing=compressing))
+        if bucket.last:
+            yield from self._opened(routing.pool(s for each in buckets for s in each.slices))
             yield Closed()
 
     def _opened(self, travels: Iterator[Travel]) -> Iterator[Opened]:
@@ -188,8 +189,8 @@ class Executor:
         self.doing = "making a plan"
         self._settings.following.after_step(self.totals.recent)
         progress, self._progress = self._progress, Progress()
-        for job in progress.jobs:
-            job.future.set_result(job.buffer)
+        for bucket in progress.buckets:
+            bucket.future.set_result(bucket.buffer)
 
     # --- helpers -----------------------------------------------------------------------------------------------------
 

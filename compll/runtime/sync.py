@@ -15,7 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 from compll.diagnostics import CompllError, UnsupportedError
 from compll.runtime.checkpoint import check_identity, check_states, saved_state
 from compll.runtime.compressor import Compressor
-from compll.runtime.executor import Job
+from compll.runtime.executor import Bucket
 from compll.runtime.gradients import cut_bucket, gradient_table
 from compll.runtime.load import load
 from compll.runtime.opening import Opening
@@ -96,8 +96,8 @@ class SyncState:
         future = self._streams.future()
         slices = list(cut_bucket(buffer, bucket.gradients(), bucket.parameters(), self._table))
         self._worker.submit(
-            Job(
-                bucket=bucket.index(), last=bucket.is_last(), slices=slices, future=future, buffer=buffer,
+            Bucket(
+                index=bucket.index(), last=bucket.is_last(), slices=slices, future=future, buffer=buffer,
                 mark=self._streams.mark(),
             )
         )  # fmt: skip

@@ -21,7 +21,7 @@ from typing import Union
 import torch
 
 from compll.diagnostics import CompllError
-from compll.runtime.executor import Executor, Job, Settings
+from compll.runtime.executor import Bucket, Executor, Settings
 from compll.runtime.schedule import Ended, Run, Schedule
 
 log = logging.getLogger("compll")
@@ -41,7 +41,7 @@ class Reached:
     problem: Exception | None
 
 
-Message = Union[Job, Reached, Ended, Stop]
+Message = Union[Bucket, Reached, Ended, Stop]
 
 
 class Failure:
@@ -70,11 +70,11 @@ class Worker:
         self._thread.start()
         weakref.finalize(self, _end, self._queue, self._thread)
 
-    def submit(self, job: Job) -> None:
+    def submit(self, bucket: Bucket) -> None:
         """Hand over a bucket; its future is completed when the whole step is done. Raises after a failure."""
         with self.failure.lock:
             self.failure.check()
-            self._queue.put(job)
+            self._queue.put(bucket)
 
     def close(self) -> None:
         """End the thread and wait for it; buckets that still come are refused."""
@@ -100,7 +100,7 @@ class _Thread:
     executor: Executor
     settings: Settings
     failure: Failure
-    coming: deque[Job] = field(default_factory=deque)  # handed out, but not there yet
+    coming: deque[Bucket] = field(default_factory=deque)  # handed out, but not there yet
 
     def serve(self) -> None:
         torch.set_num_threads(self.settings.codec.threads)
@@ -142,9 +142,9 @@ class _Thread:
                 f"a collective was not complete after {self.settings.patience_s:g} s, the timeout of the process group"
             ) from None
 
-    def _handle(self, message: Job | Reached | Ended, schedule: Schedule) -> None:
+    def _handle(self, message: Bucket | Reached | Ended, schedule: Schedule) -> None:
         match message:
-            case Job():
+            case Bucket():
                 self.coming.append(message)
                 self.settings.streams.reached(message.mark, partial(_tell_reached, self.queue))
             case Reached(at, problem):
@@ -156,11 +156,11 @@ class _Thread:
                 self.executor.arrived(message)
                 schedule.handle(message)
 
-    def _take_up(self, job: Job, at: float, schedule: Schedule) -> None:
-        if job.mark is not None:
-            job.ready = at
-        self.settings.streams.follow(job.mark, job.buffer)
-        for event in self.executor.accept(job):
+    def _take_up(self, bucket: Bucket, at: float, schedule: Schedule) -> None:
+        if bucket.mark is not None:
+            bucket.ready = at
+        self.settings.streams.follow(bucket.mark, bucket.buffer)
+        for event in self.executor.accept(bucket):
             schedule.handle(event)
 
     def _fail(self, problem: Exception) -> None:
@@ -176,11 +176,11 @@ class _Thread:
         waiting = [*self.executor.unfinished, *self.coming]
         while not self.queue.empty():
             later = self.queue.get()
-            if isinstance(later, Job):
+            if isinstance(later, Bucket):
                 waiting.append(later)
-        for job in waiting:
-            if not job.future.done():
-                job.future.set_result(torch.empty(0))  # a sentinel: what DDP sees is raised from the failure
+        for bucket in waiting:
+            if not bucket.future.done():
+                bucket.future.set_result(torch.empty(0))  # a sentinel: what DDP sees is raised from the failure
 
 
 def _tell_reached(queue: SimpleQueue[Message], problem: Exception | None) -> None:

@@ -12,7 +12,7 @@ import torch
 from runtime.fake_streams import FakeDevice, install
 
 from compll.runtime import arrivals
-from compll.runtime.executor import Job, Settings
+from compll.runtime.executor import Bucket, Settings
 from compll.runtime.gradients import GradientSpec, Slice
 from compll.runtime.routing import Travel
 from compll.runtime.streams import CudaStreams
@@ -97,12 +97,12 @@ class Stage:
 
     def submit(self) -> torch.futures.Future[torch.Tensor]:
         buffer = torch.zeros(2)
-        job = Job(
-            bucket=0, last=True, slices=[Slice(spec=SPEC, tensor=buffer)], future=self.streams.future(), buffer=buffer,
+        bucket = Bucket(
+            index=0, last=True, slices=[Slice(spec=SPEC, tensor=buffer)], future=self.streams.future(), buffer=buffer,
             mark=self.streams.mark(),
         )  # fmt: skip
-        self.worker.submit(job)
-        return job.future
+        self.worker.submit(bucket)
+        return bucket.future
 
     def failed(self, future: torch.futures.Future[torch.Tensor]) -> str:
         """What backward() raises, once the future is there; then the thread has ended."""
