@@ -54,8 +54,10 @@ class FakeDevice:
     @contextmanager
     def use(self, stream: FakeStream) -> Iterator[None]:
         before, self._current.stream = self.current, stream
-        yield
-        self._current.stream = before
+        try:
+            yield
+        finally:
+            self._current.stream = before
 
     def recorded(self, event: FakeEvent) -> None:
         self._recorded.append(event)

@@ -24,6 +24,7 @@ from compll.runtime.planning.jobs import Job
 from compll.runtime.planning.probes import SMALLEST, shared_samples, sizes_up_to
 from compll.runtime.planning.profile import Measured, Profile, shapes_hash
 from compll.runtime.planning.samples import Sample
+from compll.runtime.planning.timing import REPEATS
 
 #: Elements; about a bucket of DDP.
 LARGEST = 1 << 22
@@ -39,7 +40,7 @@ class Wanted:
     node_size: int = 1
     threads: int = 1
     largest: int = LARGEST
-    repeats: int = 7
+    repeats: int = REPEATS
     device: str = "cpu"
     min_numel: int = 1024
     compute_s: float | None = None

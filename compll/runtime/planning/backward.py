@@ -13,9 +13,7 @@ from torch import nn
 from torch.utils.hooks import RemovableHandle
 
 from compll.runtime.planning.jobs import ITEM_BYTES, Gradient, Job, bucket_numbers
-
-WARM_UP = 2
-REPEATS = 7
+from compll.runtime.planning.timing import REPEATS, WARM_UP
 
 #: Forward's share of forward and backward: the latter computes two products for each one of the former.
 FORWARD = 1 / 3
