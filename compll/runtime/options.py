@@ -32,8 +32,9 @@ class SyncOptions:
     fusion: `ahead` (and `auto`): gradients are compressed one by one, and the payloads of a DDP bucket travel together;
         `none`: each payload travels alone.
     plan: `all`: every gradient that is large enough is compressed by `strategy`; or the path of a plan
-        (`compll plan`), which says for each gradient whether, how, and in how many parts; or `auto` (on the CPU): the first
-        steps are dense, then such a plan is made from what they and the machine took. Both take the place of `strategy`.
+        (`compll plan`), which says for each gradient whether, how, and in how many parts; or `auto` (on the CPU): the
+        first steps are dense, then such a plan is made from what they and the machine took. Both take the place of
+        `strategy`.
     feedback: `auto`: as the program declares; `on` or `off` whatever it declares.
     start_step: so many steps are synchronised densely before compression starts.
     min_numel: a gradient with fewer elements, or with fewer than two dimensions, is never compressed.
