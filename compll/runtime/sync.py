@@ -1,6 +1,7 @@
 """The DistributedDataParallel door: a state object, the communication hook, and `attach`, which does both.
 
-DDP reads the hook's annotations, so this module must not postpone their evaluation. Nothing below it knows DDP.
+DDP reads the hook's annotations, so this module must not postpone their evaluation. Nothing below it but `wrapped`
+knows DDP.
 """
 
 import logging
@@ -27,6 +28,7 @@ from compll.runtime.stats import SyncStats, summary
 from compll.runtime.streams import open_streams
 from compll.runtime.trace import chrome_trace
 from compll.runtime.worker import Worker
+from compll.runtime.wrapped import check_model
 
 log = logging.getLogger("compll")
 
@@ -49,7 +51,7 @@ class SyncState:
     def __init__(
         self, ddp: DistributedDataParallel, compressor: Union[str, os.PathLike[str], Compressor], **arguments: Any
     ) -> None:
-        _check_model(ddp)
+        check_model(ddp)
         if not isinstance(compressor, Compressor):
             compressor = load(compressor, backend=arguments.get("backend", "auto"))
         self.options, given = split_arguments(arguments, tuple(compressor.params), compressor.name)
@@ -194,27 +196,3 @@ def attach(
     state = SyncState(ddp, compressor, **arguments)
     ddp.register_comm_hook(state, sync_hook)
     return state
-
-
-def _check_model(ddp: object) -> None:
-    kind = type(ddp).__name__
-    if not isinstance(ddp, DistributedDataParallel):
-        raise UnsupportedError(
-            f"SyncState needs a model wrapped in DistributedDataParallel, got `{kind}`; FSDP and other wrappers are "
-            "not supported: wrap the plain model in torch.nn.parallel.DistributedDataParallel"
-        )
-    sharded = [name for name, m in ddp.module.named_modules() if "FSDP" in type(m).__name__ or _is_fsdp(type(m))]
-    if sharded:
-        raise UnsupportedError(f"module `{sharded[0] or 'model'}` is sharded by FSDP, which is not supported under DDP")
-    if ddp.mixed_precision is not None:
-        raise CompllError(
-            "DDP's mixed_precision= already takes the one communication hook a DDP object has; use torch.autocast"
-        )
-    if getattr(ddp, "_comm_hooks", None):
-        raise CompllError(
-            "this DDP object already has a communication hook, and it takes only one: make SyncState on a fresh one"
-        )
-
-
-def _is_fsdp(kind: type) -> bool:
-    return any(base.__name__ in ("FSDPModule", "FullyShardedDataParallel") for base in kind.__mro__)

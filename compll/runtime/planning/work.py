@@ -8,7 +8,8 @@ With N ranks, x elements and c payload bytes:
 - ring: N - 1 hops of c/N, with decode, add and encode of x/N before each but the first, N - 1 that forward; decode x.
 - hierarchical, nodes of L: copy, all-to-all of x inside the node, add and encode x/L, all-gather of c/L across nodes,
   merge, all-to-all of L copies of x/L inside the node, copy.
-- rounds: a first and a last word of all ranks, between them two all-reduces that share c, each after half of encode.
+- rounds: a first and a last word of all ranks; between them twice half of encode, then half of c there and back by
+  all-to-alls.
 
 A share is x/N even where the runtime gives a small gradient to one rank: with many of them the shares level out. All
 gradients of a message have a part in every share.
@@ -147,10 +148,10 @@ def _hierarchical(m: Message, costs: Costs) -> Work:
 
 
 def _rounds(m: Message, costs: Costs) -> Work:
-    reduce, half = costs.topology.everyone.all_reduce, costs.compute.encoding(m.elements, m.count) / 2
-    inner = Round(half, reduce(m.payload_bytes / 2))
-    word = Round(0.0, reduce(WORD_BYTES))
-    return Work((word, inner, inner, word), costs.compute.merging(m.elements, m.count))
+    everyone, half = costs.topology.everyone, costs.compute.encoding(m.elements, m.count) / 2
+    share = everyone.all_to_all(m.payload_bytes / 2)
+    word, scatter, gather = Round(0.0, everyone.all_reduce(WORD_BYTES)), Round(half, share), Round(0.0, share)
+    return Work((word, scatter, gather, scatter, gather, word), costs.compute.merging(m.elements, m.count))
 
 
 _WORKS: dict[str, Callable[[Message, Costs], Work]] = {

@@ -1,8 +1,10 @@
 """For programs with collectives of their own (`all_reduce_mean`): each is a round of all ranks.
 
 A first message says who has which gradient, so that all ranks take part where one does, and none where none does. In
-between go the means that encode asks for. Where what comes out is the same everywhere, a last message says whether it
-was finite and sound everywhere; else the payloads are gathered.
+between go the means that encode asks for, those of a unit together: every rank adds up a share, in rank order. (In an
+all-reduce the order of a sum depends on where it lies in the message, so on what else a bucket holds, and a resumed
+run would differ.) Where what comes out is the same everywhere, a last message says whether it was finite and sound
+everywhere; else the payloads are gathered.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ class InRounds(Unshared):
         exchange = _Exchange(self._context, unit)
         stages = [transfer(exchange.announce), compute(Kind.ENCODE, exchange.begin)]
         for _ in range(self._rounds):
-            stages += [transfer(exchange.reduce), compute(Kind.ENCODE, exchange.go_on)]
+            stages += [transfer(exchange.scatter), compute(Kind.MERGE, exchange.add)]
+            stages += [transfer(exchange.gather), compute(Kind.ENCODE, exchange.go_on)]
         if self._context.codec.compressor.replicated:
             return chain(*stages, transfer(exchange.confirm), compute(Kind.DECODE, exchange.decode))
         gathering = exchange.gathering
@@ -56,8 +59,9 @@ class _Exchange:
         self._taking_part: list[int] = []
         self._rounds: Rounds | None = None
         self._values: list[torch.Tensor] | None = None  # of the round that is due; None: not computed
-        self._reduced: list[torch.Tensor] = []  # those of the last round, which become the means in _travelling
-        self._travelling = torch.empty(0, device=self._device)
+        self._reduced: list[torch.Tensor] = []  # those of the last round, which become means
+        self._shares: list[int] = []  # how many of their elements each rank adds up
+        self._scattered = self._mean = self._means = torch.empty(0, device=self._device)
         self._round = 0
 
     def announce(self, done: Callable[[], None]) -> Handle:
@@ -77,22 +81,39 @@ class _Exchange:
         if self._rounds is None:
             return
         if self._reduced:
-            means = torch.split(self._travelling, [each.numel() for each in self._reduced])
+            means = torch.split(self._means, [each.numel() for each in self._reduced])
             torch._foreach_copy_(self._reduced, list(means))
         values = next(self._rounds, None)
         if values is None:
             self._tell(self._rounds)
         self._values = values or []
 
-    def reduce(self, done: Callable[[], None]) -> Handle:
-        """All means of a round in one message; after a failure, here or of another unit, zeros, as many as the others
-        expect."""
+    def scatter(self, done: Callable[[], None]) -> Handle:
+        """All values of a round in one message, a share of it to each rank; after a failure, here or of another unit,
+        zeros, as many as the others expect."""
         values, self._values = self._values, None
         self._reduced = [torch.zeros(self._expected(), device=self._device)] if values is None else values
         self._round += 1
-        nothing = torch.empty(0, device=self._device)
-        self._travelling = torch.cat([*self._reduced, nothing]).div_(self._collectives.world_size)
-        return self._collectives.all_reduce([self._travelling], done)
+        ranks, nothing = self._collectives.world_size, torch.empty(0, device=self._device)
+        sent = torch.cat([*self._reduced, nothing])
+        borders = [sent.numel() * rank // ranks for rank in range(ranks + 1)]
+        self._shares = [end - start for start, end in zip(borders, borders[1:], strict=False)]
+        mine = self._shares[self._collectives.rank]
+        self._mean = torch.zeros(mine, device=self._device)
+        self._scattered = torch.empty(ranks * mine, device=self._device)
+        return self._collectives.all_to_all(self._scattered, [mine] * ranks, sent, self._shares, done)
+
+    def add(self) -> None:
+        """In rank order, wherever in the message a value lies."""
+        ranks = self._collectives.world_size
+        for of_rank in self._scattered.view(ranks, self._mean.numel()):
+            self._mean.add_(of_rank)
+        self._mean.div_(ranks)
+
+    def gather(self, done: Callable[[], None]) -> Handle:
+        ranks, mine = self._collectives.world_size, self._mean.numel()
+        self._means = torch.empty(sum(self._shares), device=self._device)
+        return self._collectives.all_to_all(self._means, self._shares, self._mean.repeat(ranks), [mine] * ranks, done)
 
     def _expected(self) -> int:
         having = [part for part, count in zip(self._parts, self._having.tolist(), strict=True) if count]
