@@ -31,7 +31,7 @@ def collective_samples(
             if operation == "all_gather" and size * collectives.world_size > LARGEST_RESULT:
                 continue
             begin, runs = _collective(collectives, operation, size), MANY_RUNS if size <= MANY_UP_TO else 1
-            seconds = typical(lambda: begin().wait(), repeats, before=lambda: _meet(collectives), runs=runs)
+            seconds = typical(lambda: begin().wait(), repeats, before=lambda: meet(collectives), runs=runs)
             yield Sample(operation=operation, size=size, seconds=seconds, scope=scope)
 
 
@@ -40,7 +40,7 @@ def crowding_sample(collectives: Collectives, size: int, *, threads: int, repeat
     begin = _collective(collectives, "all_reduce", size)
 
     def reducing() -> float:
-        return typical(lambda: begin().wait(), 1, before=lambda: _meet(collectives), runs=1)
+        return typical(lambda: begin().wait(), 1, before=lambda: meet(collectives), runs=1)
 
     def ratio() -> float:
         alone = reducing()
@@ -78,5 +78,6 @@ def _collective(collectives: Collectives, operation: str, size: int) -> Callable
             return lambda: collectives.shift(result, source, nothing)
 
 
-def _meet(collectives: Collectives) -> None:
+def meet(collectives: Collectives) -> None:
+    """Wait until all ranks are here."""
     collectives.all_reduce([torch.zeros(1)], nothing).wait()

@@ -7,6 +7,7 @@ counts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from itertools import cycle
 from statistics import median
 
@@ -15,9 +16,9 @@ import torch
 from compll.runtime.collectives import Collectives
 from compll.runtime.compressor import Compressor
 from compll.runtime.planning.codec_probes import codec_samples
-from compll.runtime.planning.group_probes import agreed, collective_samples, crowding_sample
+from compll.runtime.planning.group_probes import agreed, collective_samples, crowding_sample, meet
 from compll.runtime.planning.samples import Sample
-from compll.runtime.planning.timing import REPEATS, cold_copies, companion, typical
+from compll.runtime.planning.timing import REPEATS, Timed, cold_copies, companion, nothing, typical
 
 #: What is measured first: elements, and how many times as many each next time; bytes of the smallest message.
 SMALLEST = 1 << 12
@@ -60,9 +61,11 @@ def shared_samples(
     for scope, collectives in groups.items():
         yield from collective_samples(collectives, [FEW_BYTES, *(4 * n for n in sizes)], repeats=repeats, scope=scope)
     if device == "cpu":
-        yield sharing_sample(sizes[-1], threads=threads, repeats=repeats)
-        if "all" in groups:
-            yield crowding_sample(groups["all"], 4 * sizes[-1], threads=threads, repeats=repeats)
+        everyone = groups.get("all")
+        together = partial(meet, everyone) if everyone else nothing
+        yield sharing_sample(sizes[-1], threads=threads, repeats=repeats, together=together)
+        if everyone:
+            yield crowding_sample(everyone, 4 * sizes[-1], threads=threads, repeats=repeats)
 
 
 def copy_samples(sizes: Iterable[int], *, repeats: int = REPEATS, device: str = "cpu") -> Iterator[Sample]:
@@ -82,8 +85,9 @@ def _copying(size: int, dtype: torch.dtype, repeats: int, device: str) -> float:
     return typical(there_and_back, repeats, device) / 2
 
 
-def sharing_sample(size: int, *, threads: int, repeats: int = REPEATS) -> Sample:
-    """How many times longer a copy of `size` elements takes beside other work of the same rank."""
+def sharing_sample(size: int, *, threads: int, repeats: int = REPEATS, together: Timed = nothing) -> Sample:
+    """How many times longer a copy of `size` elements takes beside other work of the same rank; ranks meet `together`
+    first, so that none is alone while another is not."""
     pairs = cycle([(torch.ones(size), torch.ones(size)) for _ in range(cold_copies(size))])
 
     def copy() -> None:
@@ -91,7 +95,9 @@ def sharing_sample(size: int, *, threads: int, repeats: int = REPEATS) -> Sample
         target.copy_(source)
 
     def ratio() -> float:
+        together()
         alone = typical(copy, repeats=1)
+        together()
         with companion(threads):
             return typical(copy, repeats=1) / alone
 
