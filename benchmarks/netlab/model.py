@@ -96,4 +96,11 @@ def start() -> Tensor:
 def profiled() -> tuple[nn.Module, None, Callable[[nn.Module, None], Tensor]]:
     """For `compll profile --model benchmarks.netlab.model:profiled`; SIZE in the environment is LAYERSxWIDTH."""
     layers, width = (int(text) for text in os.environ[SIZE].split("x"))
-    return new_model(layers, width, new_pool(layers, width, seed=0)), None, lambda model, batch: model(start())
+    pool = new_pool(layers, width, seed=0)
+
+    def loss(model: nn.Module, batch: None) -> Tensor:
+        pool.step += 1
+        result: Tensor = model(start())
+        return result
+
+    return new_model(layers, width, pool), None, loss

@@ -114,7 +114,7 @@ def _prediction(network: Network) -> Iterator[str]:
     errors = prediction_errors(network)
     if not errors or network.planned is None:
         return
-    yield from ("", "`compll simulate`, from a profile of other steps, measured on this network before:", "")
+    yield from ("", "`compll simulate`, from a profile measured on this network before:", "")
     yield from ("| way | predicted, ms | median, ms | off by | least, ms | off by |", "|---|---|---|---|---|---|")
     for way, error in errors.items():
         timing = network.of(way)

@@ -6,15 +6,15 @@ import hashlib
 import platform
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
 import compll
 from compll.cli.planning.calibrate import task_sample
-from compll.cli.planning.compressors import load, profiled
-from compll.cli.planning.models import job_of
+from compll.cli.planning.compressors import Candidate, load, profiled
+from compll.cli.planning.models import has_model, job_of, model_of
 from compll.cli.training.request import Request
 from compll.runtime.collectives import Collectives
 from compll.runtime.devices import open_device
@@ -23,7 +23,7 @@ from compll.runtime.planning.group_probes import agreed
 from compll.runtime.planning.jobs import Job
 from compll.runtime.planning.probes import SMALLEST, shared_samples, sizes_up_to
 from compll.runtime.planning.profile import Measured, Profile, shapes_hash
-from compll.runtime.planning.samples import Sample
+from compll.runtime.planning.samples import Sample, measured_topology
 from compll.runtime.planning.timing import REPEATS
 
 #: Elements; about a bucket of DDP.
@@ -66,14 +66,12 @@ def profile(wanted: Wanted, groups: Groups | None = None, doing: Callable[[int],
         groups or {}, largest=wanted.largest, threads=wanted.threads, repeats=wanted.repeats, device=wanted.device
     )
     shared = _agreed(groups, list(common))
-    compressors, tasks = {}, []
+    compressors = {}
     for run, request in enumerate(wanted.requests):
         doing(run)
-        compressors[request.label] = _compressor(wanted, request, groups)
-        if groups is not None:
-            candidate = profiled(request.label, compressors[request.label])
-            tasks.append(task_sample(candidate, shared, largest=wanted.largest, workers=wanted.workers))
-    shared += _agreed(groups, tasks)
+        alone = _compressor(wanted, request, groups)
+        in_steps = _steps(wanted, profiled(request.label, alone), job, shared, groups)
+        compressors[request.label] = replace(alone, samples=(*alone.samples, *in_steps))
     return Profile(
         fingerprint=fingerprint(wanted, job), model=wanted.model, workers=wanted.workers, node_size=wanted.node_size,
         job=job, samples=tuple(shared), compressors=compressors,
@@ -139,6 +137,17 @@ def _compressor(wanted: Wanted, request: Request, groups: Groups | None) -> Meas
         name=request.name, params=request.params, source_hash=compressor.source_hash,
         samples=tuple(_agreed(groups, list(samples))),
     )  # fmt: skip
+
+
+def _steps(
+    wanted: Wanted, candidate: Candidate, job: Job, shared: Sequence[Sample], groups: Groups | None
+) -> Sequence[Sample]:
+    """What real steps tell, where there are some to take."""
+    if groups is None or not has_model(wanted.model):
+        return ()
+    predictor = candidate.predictor(job, shared, measured_topology(shared, wanted.workers))
+    task = task_sample(candidate.compressor, predictor, model_of(wanted.model), wanted.min_numel)
+    return _agreed(groups, [task])
 
 
 def _agreed(groups: Groups | None, samples: Sequence[Sample]) -> list[Sample]:
