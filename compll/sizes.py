@@ -95,7 +95,7 @@ def apply(operation: str, *arguments: Size) -> Size:
     if all(isinstance(a, Num) for a in arguments):
         try:
             return Num(float(OPERATIONS[operation](*(a.value for a in arguments if isinstance(a, Num)))))
-        except (ArithmeticError, ValueError):
+        except (ArithmeticError, ValueError, TypeError):  # a TypeError: a complex number, as of pow(-8, 0.5)
             return Apply(operation, arguments)
     if operation == "mul" and Num(1) in arguments:
         return next((a for a in arguments if a != Num(1)), Num(1))
@@ -139,9 +139,12 @@ def variables(size: Size) -> frozenset[str]:
 def evaluate(size: Size, environment: Mapping[str, float]) -> float:
     """The value in float64. Raises CompllError naming the expression when it has none."""
     try:
-        return _value(size, environment)
-    except (ArithmeticError, ValueError) as problem:
+        value = _value(size, environment)
+    except (ArithmeticError, ValueError, TypeError) as problem:
         raise CompllError(f"size `{size}` has no value: {problem}") from None
+    if isinstance(value, complex):
+        raise CompllError(f"size `{size}` has no value: {value} is no real number")
+    return value
 
 
 def _value(size: Size, environment: Mapping[str, float]) -> float:

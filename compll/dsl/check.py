@@ -23,7 +23,7 @@ from compll.dsl.context import Context
 from compll.dsl.facts import call_graph, facts_of_functions
 from compll.dsl.parameters import parameter_values
 from compll.dsl.scope import Scope, Symbol
-from compll.dsl.types import ArrayType, Poison
+from compll.dsl.types import ArrayType, Poison, Type
 from compll.dtypes import F32
 
 __all__ = ["check", "parameter_values"]
@@ -53,6 +53,7 @@ def check(module: ast.Module) -> tuple[ast.Module, tuple[Diagnostic, ...]]:
 
 
 def _compressor(context: Context, compressor: ast.Compressor) -> ast.Compressor:
+    declarations.builtin_sizes(context)
     params = tuple(declarations.parameter(context, p) for p in compressor.params)
     gradient = declarations.gradient(context, compressor.encode)
     states = declarations.states(context, compressor.states, compressor.encode)
@@ -118,8 +119,15 @@ def _dense_return(context: Context, final: ast.Return, gradient: ast.TypeExpress
     if wanted is not None and not isinstance(result.type, Poison):
         if not isinstance(result.type, ArrayType) or not context.same_type(result.type, wanted):
             message = f"{who} must return {wanted}, got {described(result.type)}"
-            context.report("E0118", message, final.value.span)
+            context.report("E0118", message, final.value.span, hint=_widening_hint(context, result.type, wanted))
     return replace(final, value=result)
+
+
+def _widening_hint(context: Context, got: Type | None, wanted: ArrayType) -> str:
+    """What to write where only the element type is another: narrow values widen by a cast only."""
+    if not isinstance(got, ArrayType) or not context.same_type(replace(got, element=wanted.element), wanted):
+        return ""
+    return f"convert the elements: `{wanted.element}(...)`"
 
 
 # --- decode ----------------------------------------------------------------------------------------------------------

@@ -60,12 +60,16 @@ def _constant(context: Context, expression: ast.Expression) -> ast.Expression:
     return typed
 
 
+def builtin_sizes(context: Context) -> None:
+    """`numel` always means the number of elements: it is there before anything else may take the name."""
+    context.define(Symbol("numel", "dimension", SizeType(Var("numel")), None, used=True))
+
+
 # --- the gradient ----------------------------------------------------------------------------------------------------
 
 
 def gradient(context: Context, encode: ast.Encode) -> ast.TypeExpression:
     """The type of the gradient; the names of its dimensions come into the scope of the whole compressor."""
-    context.define(Symbol("numel", "dimension", SizeType(Var("numel")), None, used=True))
     written = encode.type
     names = [extent.size.name if isinstance(extent.size, ast.Name) else None for extent in written.shape]
     _define_dimensions(context, names, written)
@@ -102,7 +106,7 @@ def _is_gradient(context: Context, typed: ast.TypeExpression, names: Sequence[st
         case () | (_, _, _, *_):
             return False
     symbols = [context.program.find(name) if name else None for name in names]
-    return len(set(names)) == len(names) and all(s is not None and s.kind == "dimension" for s in symbols)
+    return len({*names, "numel"}) == len(names) + 1 and all(s is not None and s.kind == "dimension" for s in symbols)
 
 
 def _probes(context: Context, names: Sequence[str | None]) -> list[dict[str, float]]:

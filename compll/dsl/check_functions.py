@@ -42,6 +42,9 @@ def _lambda(
     if len(function.parameters) != len(elements):
         message = f"{what} needs a function of {_counted(len(elements))}, got {_counted(len(function.parameters))}"
         return context.wrong(function, "E0128", message), None
+    twice = next((name for name in function.parameters if function.parameters.count(name) > 1), None)
+    if twice is not None:
+        return context.wrong(function, "E0104", f"two parameters of a function are called `{twice}`"), None
     with context.nested() as scope:
         for name, element in zip(function.parameters, elements, strict=True):
             scope.add(Symbol(name, "element", ArrayType(element), function.span))

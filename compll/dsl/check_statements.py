@@ -13,7 +13,7 @@ from compll.dsl.context import Context
 from compll.dsl.scope import WORDS, Symbol, did_you_mean
 from compll.dsl.types import ArrayType, Poison, RecordType, SizeType, Type
 from compll.dtypes import BOOL
-from compll.sizes import Var, substitute, variables
+from compll.sizes import Num, Var, substitute, variables
 
 Returning = ast.Return | ast.ReturnFields
 
@@ -198,10 +198,11 @@ def _limit(context: Context, expression: ast.Expression) -> ast.Expression:
     """The largest number of rounds: fixed when the program is loaded, so of parameters and numbers only."""
     limit = size(context, expression)
     value = value_of(limit)
-    parameters = {name for name in context.scope.names() if (s := context.scope.find(name)) and s.kind == "parameter"}
-    if value is not None and not variables(value) <= parameters:
+    if value is not None and not variables(value) <= context.parameter_names():
         message = "the limit of `repeat` must depend on parameters and numbers only"
         context.report("E0116", message, expression.span)
+    if isinstance(value, Num) and value.value < 0:
+        context.report("E0108", f"the limit of `repeat` must be at least 0, got {value}", expression.span)
     return limit
 
 

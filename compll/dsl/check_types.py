@@ -10,7 +10,7 @@ from compll.dsl.context import Context
 from compll.dsl.scope import did_you_mean
 from compll.dsl.types import ArrayType, Bounded, Dimension, ElementType, Indices, SizeType, SymbolicUint
 from compll.dtypes import MAX_PACKED_BITS, NAMED, U32, DType, uint
-from compll.sizes import Num
+from compll.sizes import Num, variables
 
 _KNOWN_TYPES = [*NAMED, "uint"]
 
@@ -42,6 +42,10 @@ def _sized(
 ) -> tuple[ast.TypeName, ElementType | None]:
     typed = size(context, width)
     written, value = replace(written, width=typed), value_of(typed)
+    if value is not None and not variables(value) <= context.parameter_names():
+        message = "the width of `uint` must depend on parameters and numbers only"
+        context.report("E0116", message, width.span)
+        return written, None
     if not isinstance(value, Num):
         return written, None if value is None else SymbolicUint(value)
     try:

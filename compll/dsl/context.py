@@ -90,6 +90,11 @@ class Context:
             return
         self.scope.add(symbol)
 
+    def parameter_names(self) -> frozenset[str]:
+        """The visible parameters: what is known when a program is loaded, before any shape is."""
+        symbols = {name: self.scope.find(name) for name in self.scope.names()}
+        return frozenset(name for name, symbol in symbols.items() if symbol and symbol.kind == "parameter")
+
     @contextmanager
     def nested(self, scope: Scope | None = None) -> Iterator[Scope]:
         """Works in an inner scope (or in the given one)."""
