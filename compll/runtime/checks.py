@@ -16,9 +16,10 @@ def check_shape(tensor: torch.Tensor, shape: Sequence[int], what: str) -> None:
         raise CompllError(f"`{what}` needs shape {tuple(shape)}, got {tuple(tensor.shape)}")
 
 
-def check_held(tensor: torch.Tensor, shape: Sequence[int], dtype: torch.dtype, what: str) -> None:
+def check_held(tensor: torch.Tensor, shape: Sequence[int], dtype: torch.dtype, device: torch.device, what: str) -> None:
     """A tensor that kernels update in place."""
     check_shape(tensor, shape, what)
+    check_device(tensor, device, what)
     if tensor.dtype != dtype or not tensor.is_contiguous():
         kind = "contiguous" if tensor.is_contiguous() else "strided"
         raise CompllError(f"`{what}` needs a contiguous tensor of {dtype}, got a {kind} one of {tensor.dtype}")
@@ -32,6 +33,12 @@ def check_float(tensor: torch.Tensor, what: str) -> None:
 def check_dense(tensor: torch.Tensor, what: str) -> None:
     if tensor.layout != torch.strided:
         raise CompllError(f"`{what}` needs a dense tensor, got layout {tensor.layout}")
+
+
+def check_device(tensor: torch.Tensor, device: torch.device, what: str) -> None:
+    """What one launch reads and writes lies on one device: kernels get addresses and cannot tell."""
+    if tensor.device != device:
+        raise CompllError(f"`{what}` needs to be on `{device}`, got `{tensor.device}`")
 
 
 def check_bytes(buffer: torch.Tensor, nbytes: int, device: torch.device, *, owner: str) -> None:

@@ -17,7 +17,7 @@ from compll.diagnostics import CompllError
 from compll.runtime import operators
 from compll.runtime.batch import Item, run_batch
 from compll.runtime.buffers import encode_arrays, new_payload, out_buffer
-from compll.runtime.checks import check_bytes, check_dense, check_float, check_held, check_shape
+from compll.runtime.checks import check_bytes, check_dense, check_device, check_float, check_held, check_shape
 from compll.runtime.encoding import Encoding
 from compll.runtime.handles import content_handle
 from compll.runtime.key import Key
@@ -200,6 +200,7 @@ class Compressor(Specialized):
         payloads, items = [], []
         for grad, state, key, out in zip(grads, states, keys, outs or [None] * len(grads), strict=True):
             check_dense(grad, "grad")
+            check_device(grad, grads[0].device, "grad")
             sized = self.sized(grad.shape, grad.dtype)
             self._settle(sized, grad, state)
             payload = new_payload(out_buffer(self.name, sized, grad, out), grad, key)
@@ -233,13 +234,14 @@ class Compressor(Specialized):
         if self.feedback:
             if state.held is None:
                 raise CompllError(f"compressor `{self.name}` needs a state with a residual, got one without")
-            check_held(state.held, grad.shape, torch.float32, "residual")
+            check_held(state.held, grad.shape, torch.float32, grad.device, "residual")
             arrays["residual"] = state.held.view(-1)
             if state.previous is not None:
                 arrays["previous"] = state.previous.payload
         for layout in sized.states:
             if layout.name not in state.states:
                 raise CompllError(f"compressor `{self.name}` needs a state `{layout.name}`, got {sorted(state.states)}")
-            check_held(state.states[layout.name], layout.shape, layout.dtype, f"state {layout.name}")
+            held = state.states[layout.name]
+            check_held(held, layout.shape, layout.dtype, grad.device, f"state {layout.name}")
             arrays[f"state_{layout.name}"] = state.states[layout.name]
         return arrays

@@ -127,6 +127,8 @@ class Specialized:
 
     def _device(self, tensor: torch.Tensor) -> Device:
         on_gpu = tensor.device.type == "cuda"
+        if not on_gpu and tensor.device.type != "cpu":
+            raise CompllError(f"compressor `{self.name}` needs CPU or CUDA tensors, got one on `{tensor.device}`")
         if self.backend != "auto" and (self.backend == "cuda") != on_gpu:
             need = "a CUDA tensor" if self.backend == "cuda" else "a CPU tensor"
             raise CompllError(f"backend `{self.backend}` needs {need}, got one on `{tensor.device}`")

@@ -316,3 +316,16 @@ def test_a_state_of_another_dtype_is_refused(backend: str) -> None:
     g = gradient(10, 10)
     with pytest.raises(CompllError, match="`residual` needs a contiguous tensor of torch.float32, got a contiguous"):
         c.encode(g, State(residual=torch.zeros(10, 10, dtype=torch.float64), states={}))
+
+
+def test_tensors_on_other_devices_are_refused(backend: str) -> None:
+    c = compll.load("topk", backend=backend)
+    g, elsewhere = gradient(8, 8), torch.ones(8, 8, device="meta")
+    state = c.init_state(g)
+    for call, text in [
+        (lambda: c.encode(elsewhere), "needs CPU or CUDA tensors, got one on `meta`"),
+        (lambda: c.encode(g, State(residual=elsewhere, states={})), "`residual` needs to be on `cpu`, got `meta`"),
+        (lambda: c.encode_batch([g, elsewhere], [state, state], [Key(), Key()]), "`grad` needs to be on `cpu`"),
+    ]:
+        with pytest.raises(CompllError, match=text):
+            call()
