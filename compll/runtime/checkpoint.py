@@ -24,8 +24,16 @@ def saved_state(
 
 def check_identity(saved: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
     """Raise CompllError when a saved state is of another run, naming the first thing that differs."""
+    if not isinstance(saved, Mapping):
+        raise CompllError(f"saved state needs the dictionary that `state_dict` returned, got {type(saved).__name__}")
     if saved.get("format") != FORMAT:
         raise CompllError(f"saved state needs format {FORMAT}, got {saved.get('format')!r}")
+    missing = [name for name in (*identity, "step", "plan", "states") if name not in saved and name != "params"]
+    if missing:
+        raise CompllError(f"saved state has no `{missing[0]}`: it is incomplete")
+    step = saved["step"]
+    if not isinstance(step, int) or step < 0:
+        raise CompllError(f"saved state: `step` needs a whole number of at least 0, got {step!r}")
     if saved["world_size"] != identity["world_size"]:
         raise CompllError(
             f"the saved state is of {saved['world_size']} ranks, this run has {identity['world_size']}: start as many "
@@ -40,6 +48,8 @@ def check_identity(saved: Mapping[str, Any], identity: Mapping[str, Any]) -> Non
 
 def check_states(saved: Mapping[str, Any], states: Mapping[str, State]) -> None:
     """Raise CompllError when saved states do not fit, naming the first."""
+    if not isinstance(saved, Mapping):
+        raise CompllError(f"saved state: `states` needs a dictionary, got {type(saved).__name__}")
     if saved.keys() != states.keys():
         different = sorted(saved.keys() ^ states.keys())
         raise CompllError(f"saved state and model differ in which parameters are compressed: `{different[0]}`")

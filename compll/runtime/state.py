@@ -99,11 +99,15 @@ class State:
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Take over saved values, from whatever device. Raises CompllError naming the tensor that is missing or has
         another shape."""
+        if not isinstance(saved, Mapping) or not isinstance(saved.get("states"), Mapping) or "residual" not in saved:
+            raise CompllError("state: need a dictionary with `residual` and `states`")
         theirs = dict(State(residual=saved["residual"], states=dict(saved["states"])).tensors())
         mine = dict(self.tensors())
         if mine.keys() != theirs.keys():
             raise CompllError(f"state: need {_names(mine)}, got {_names(theirs)}")
         for name, tensor in mine.items():
+            if not isinstance(theirs[name], torch.Tensor):
+                raise CompllError(f"`{name}` needs a tensor, got {type(theirs[name]).__name__}")
             if tensor.shape != theirs[name].shape:
                 raise CompllError(f"`{name}` needs shape {tuple(tensor.shape)}, got {tuple(theirs[name].shape)}")
         for name, tensor in mine.items():
