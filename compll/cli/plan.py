@@ -121,4 +121,5 @@ def _show(report: dict[str, Any]) -> None:
     plain = report["plain_ms"]
     out.print(f"plain DDP: {plain['dense']:.2f} ms; with its bf16 hook: {plain['dense-bf16']:.2f} ms")
     if min(plain.values()) <= report["step_ms"]:
-        out.print("plain DDP is as fast or faster: do not compress here")
+        faster = "with its bf16 hook " if plain["dense"] > report["step_ms"] else ""
+        out.print(f"plain DDP {faster}is as fast or faster: do not compress here")

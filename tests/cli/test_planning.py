@@ -15,6 +15,7 @@ import torch
 
 import compll
 from compll.cli import main
+from compll.cli.plan import _show
 from compll.cli.planning.bandwidth import parse_bandwidth, show_bandwidth
 from compll.cli.planning.measure import Wanted, fingerprint
 from compll.cli.planning.models import job_of, named_shapes
@@ -211,6 +212,7 @@ def test_plan_needs_something_to_go_by(arguments: tuple[str, ...]) -> None:
     ("key", "value", "message"),
     [
         ("version", 2, "a profile needs version 1, got 2"), ("gradients", None, "something unexpected"),
+        ("fingerprint", None, "something unexpected"),
         ("workers", "many", "something unexpected"), ("samples", [["sort", "all", 1, 1]], "got `sort` of `all`"),
     ],
 )  # fmt: skip
@@ -338,3 +340,16 @@ def test_profile_refuses_before_any_process_starts(
 ) -> None:
     assert run("profile", *arguments, "-o", tmp_path / "p.json") == 1
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("bf16_ms", "dense_ms", "said"), [
+    (3.0, 9.0, "plain DDP with its bf16 hook is as fast or faster: do not compress here"),
+    (3.0, 4.0, "plain DDP is as fast or faster: do not compress here"),
+    (6.0, 9.0, ""),
+])  # fmt: skip
+def test_which_plain_way_is_faster_is_said(
+    capsys: pytest.CaptureFixture[str], bf16_ms: float, dense_ms: float, said: str
+) -> None:
+    plain = {"dense": dense_ms, "dense-bf16": bf16_ms}
+    _show({"gradients": {"ps": 1}, "step_ms": 5.0, "exposed_ms": 1.0, "overlap": 0.0, "plain_ms": plain})
+    assert [line for line in capsys.readouterr().out.splitlines() if "do not compress" in line] == [said] * bool(said)

@@ -107,7 +107,7 @@ def _read(data: Mapping[str, Any]) -> Profile:
         for label, entry in data["compressors"].items()
     }  # fmt: skip
     return Profile(
-        fingerprint=data["fingerprint"],
+        fingerprint=dict(data["fingerprint"]),
         model=data["model"],
         workers=int(data["workers"]),
         node_size=int(data["node_size"]),
