@@ -44,7 +44,8 @@ class ToEncode:
 class Codec:
     """`own` compresses what a rank has, `passing` what it re-encodes for others. `step` moves on after each step.
 
-    `finite` is false once a mean of this step was not finite. `reports` has the last payload made with each state.
+    `finite` is false once a mean of this step was not finite; `resumed`, true in the first step after states were
+    loaded. `reports` has the last payload made with each state.
     `adds_payloads`: they are added as they are, not decoded and encoded again.
     """
 
@@ -57,6 +58,7 @@ class Codec:
     threads: int
     step: int = 0
     finite: bool = True
+    resumed: bool = False
     reports: dict[str, tuple[int, Payload]] = field(default_factory=dict)
     adds_payloads: bool = field(init=False)
 
@@ -71,7 +73,7 @@ class Codec:
     def end_step(self) -> None:
         """Keep the states, or take them back where a mean was not finite and states roll back."""
         self.states.settle(keep=self.finite)
-        self.step, self.finite = self.step + 1, True
+        self.step, self.finite, self.resumed = self.step + 1, True, False
 
     # --- encode ------------------------------------------------------------------------------------------------------
 

@@ -29,7 +29,8 @@ class Travel:
 
 
 class Routing:
-    """Follows a plan; `alone`: every gradient is a unit of its own; `debug`: ranks compare units before they travel.
+    """Follows a plan; `alone`: every gradient is a unit of its own; `debug`: ranks compare units before they travel, as
+    they do in the first step after states were loaded, which may be those of different steps.
 
     Gradients that are not compressible wait for the end of the step and travel in one pool. The others go with their
     bucket: one unit for each strategy, and one for each partition of those that the plan has in parts.
@@ -88,7 +89,7 @@ class Routing:
     def _travel(self, strategy: str, name: object, parts: Sequence[Part]) -> Travel:
         unit = Unit(name, parts)
         graph = self._strategy(strategy).open(unit)
-        if self._debug:
+        if self._debug or self._context.codec.resumed:
             graph = compared(self._context, unit, strategy, graph)
         return Travel(strategy=strategy, parts=parts, graph=graph)
 

@@ -131,7 +131,7 @@ class SyncState:
                 check_states(saved["states"], self._codec.states)
             for name, state in self._codec.states.items():
                 state.load_state_dict(saved["states"][name])
-        self._codec.step = int(saved["step"])
+        self._codec.step, self._codec.resumed = int(saved["step"]), True
 
     def stats(self) -> SyncStats:
         """Bytes and times per step, in all and per gradient, of this rank since SyncState was made."""

@@ -136,6 +136,17 @@ def what_is_refused_changes_nothing(ranks: Ranks) -> None:
     assert same(after, sync.state_dict())
 
 
+def ranks_that_load_different_steps_all_raise(ranks: Ranks) -> None:
+    for name in ("randomk", "topk"):
+        ddp = ranks.ddp(given_model())
+        sync = compll.attach(ddp, name, backend=BACKEND)
+        backward(ddp, wanted(ranks.rank, 0))
+        saved = sync.state_dict()
+        sync.load_state_dict({**saved, "step": saved["step"] + ranks.rank})
+        with pytest.raises(RuntimeError, match="in step 1, .* in step 2"):
+            backward(ddp, wanted(ranks.rank, 1))
+
+
 def what_is_saved_says_whose_it_is(ranks: Ranks) -> None:
     sync = SyncState(ranks.ddp(given_model()), "topk", ratio=0.25, backend=BACKEND)
     saved = sync.state_dict()
@@ -171,6 +182,7 @@ CASES = [
     (a_whole_training_resumes_to_equal_bits, 3),
     (what_is_saved_does_not_change_later, 2),
     (what_is_refused_changes_nothing, 2),
+    (ranks_that_load_different_steps_all_raise, 2),
     (what_is_saved_says_whose_it_is, 2),
     (what_does_not_fit_is_refused_by_name, 2),
 ]

@@ -1,4 +1,4 @@
-"""Debug mode: before a unit travels, all ranks compare what they are about to exchange."""
+"""In debug mode, and after loading: before a unit travels, all ranks compare what they are about to exchange."""
 
 from __future__ import annotations
 
