@@ -101,6 +101,11 @@ class Executor:
         oldest = next(iter(self._progress.flights.values()))
         return max(0.0, oldest.start + self._settings.patience_s - time.perf_counter())
 
+    def give_up(self) -> None:
+        """Forget the current step. Handles of collectives, complete or not, keep a group's connections open after its
+        end, and other ranks waiting at them until their timeout."""
+        self._progress = Progress()
+
     # --- events ------------------------------------------------------------------------------------------------------
 
     def accept(self, bucket: Bucket) -> Iterator[Event]:

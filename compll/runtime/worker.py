@@ -109,10 +109,12 @@ class _Thread:
                 self._work()
         except Exception as problem:  # whatever it is, DDP must hear of it
             self._fail(problem)
+        unfinished = self.executor.in_flight
+        self.executor.give_up()
         with ExitStack() as end:
             end.callback(self.settings.streams.close)
             for collectives in self.settings.collectives:  # a process group keeps threads of its own until then
-                end.callback(collectives.close, unfinished=self.executor.in_flight)
+                end.callback(collectives.close, unfinished=unfinished)
 
     def _work(self) -> None:
         schedule = Schedule()

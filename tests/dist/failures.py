@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from harness import BACKEND, COMPRESSED, SHAPES, Ranks, attach, backward, given_model, wanted
+from torch.nn.parallel import DistributedDataParallel
 
 import compll
 from compll import CompllError, Compressor
@@ -113,7 +114,11 @@ def a_group_of_ones_own(ranks: Ranks) -> None:
 def ranks_with_different_buckets_are_told_apart(ranks: Ranks) -> None:
     for strategy in ("allgather", "ps", "ring"):
         cap = 25 if ranks.rank == 0 else 0.005  # rank 0 has one bucket, the others have several
-        ddp = ranks.ddp(given_model(), bucket_cap_mb=cap, find_unused_parameters=True)
+        # of its own: a backward that ends half-way leaves DDP's own collectives out of step, for whoever comes next
+        group = torch.distributed.new_group(list(range(ranks.world)))
+        ddp = DistributedDataParallel(
+            given_model(), process_group=group, bucket_cap_mb=cap, find_unused_parameters=True
+        )  # fmt: skip
         compll.attach(ddp, "topk", strategy=strategy, debug=True, backend=BACKEND)
         begin = time.perf_counter()
         with pytest.raises(RuntimeError, match="`topk` failed on .* about to exchange different things: rank 0"):
@@ -131,6 +136,5 @@ CASES = [
     (unequal_arguments_are_refused_on_all, 4),
     (a_closed_state_says_so, 2),
     (a_group_of_ones_own, 3),
-    (ranks_with_different_buckets_are_told_apart, 2),
-    (ranks_with_different_buckets_are_told_apart, 3),
+    (ranks_with_different_buckets_are_told_apart, 4),
 ]
