@@ -63,7 +63,7 @@ def a_rank_that_fails_between_rounds_stops_all(ranks: Ranks) -> None:
 
     counted: list[None] = []
     ddp = ranks.ddp(given_model())
-    sync = attach(ranks, ddp, "powersgd", backend=BACKEND)
+    sync = compll.attach(ddp, "powersgd", backend=BACKEND)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Rounds, "__next__", fail)
         backward(ddp, wanted(ranks.rank, 0))

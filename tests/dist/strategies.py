@@ -195,7 +195,7 @@ def debug_compares_what_ranks_exchange(ranks: Ranks) -> None:
             results.append([backward(ddp, wanted(ranks.rank, step)) for step in range(2)])
         assert all(torch.equal(a[n], b[n]) for a, b in zip(*results, strict=True) for n in (*COMPRESSED, "bias"))
     ddp = ranks.ddp(given_model())
-    sync = attach(ranks, ddp, "topk", backend=BACKEND, debug=True, ratio=0.5)
+    sync = compll.attach(ddp, "topk", backend=BACKEND, debug=True, ratio=0.5)  # the spare group would be out of step
     if ranks.rank == 1:
         sync._codec.own = ScheduledCompressor(sync.compressor.with_params(ratio=0.1), ParameterSchedule({}))
     with pytest.raises(RuntimeError, match=r"about to exchange different things: rank 0 .*; rank 1 .*`first`"):
