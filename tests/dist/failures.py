@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from harness import BACKEND, COMPRESSED, SHAPES, Ranks, attach, backward, given_model, wanted
+from harness import BACKEND, COMPRESSED, SHAPES, Ranks, backward, given_model, wanted
 from torch.nn.parallel import DistributedDataParallel
 
 import compll
