@@ -14,7 +14,7 @@ from runtime.fake_cupy import RESIDENT, FakeGpu, install, is_pointer
 
 import compll
 from compll.diagnostics import CompllError, InternalError
-from compll.runtime import compressor as compressors
+from compll.runtime import specialized
 from compll.runtime.devices import cpu, cuda_batch
 
 pytestmark = pytest.mark.skipif(cpu.available() is not None, reason="needs a C++ compiler")
@@ -75,8 +75,8 @@ def door(gpu: FakeGpu) -> ModuleType:
 def load(door: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Load:
     """compll.load, with the CUDA device in the place of the one for CPU tensors."""
     device = door.CudaDevice()
-    open_device = compressors.open_device
-    monkeypatch.setattr(compressors, "open_device", lambda name: device if name == "auto" else open_device(name))
+    open_device = specialized.open_device
+    monkeypatch.setattr(specialized, "open_device", lambda name: device if name == "auto" else open_device(name))
     return compll.load
 
 
