@@ -39,9 +39,9 @@ Order nth_largest_of_few(const Order* orders, int64_t rank, int64_t count) {
 // it is found, and only the members of that bin stay, until few are left.
 template <class Order>
 Order nth_largest(Order* orders, int64_t rank, int64_t count) {
-    constexpr int64_t SOME = 128;
+    constexpr int64_t FEW_BINS_UP_TO = 4096;
     constexpr int BITS = 11;
-    while (count > SOME) {
+    while (count > FEW) {
         Order low = orders[0];
         Order high = orders[0];
         for (int64_t j = 0; j < count; j++) {
@@ -49,7 +49,7 @@ Order nth_largest(Order* orders, int64_t rank, int64_t count) {
             high = std::max(high, orders[j]);
         }
         if (low == high) return low;
-        const int bits = count < 32 * SOME ? 8 : BITS;
+        const int bits = count < FEW_BINS_UP_TO ? 8 : BITS;
         const int shift = std::max(0, 64 - __builtin_clzll(uint64_t(high - low)) - bits);
         uint32_t bins[1 << BITS];
         std::fill_n(bins, 1 << bits, 0u);
@@ -63,9 +63,7 @@ Order nth_largest(Order* orders, int64_t rank, int64_t count) {
         }
         count = members;
     }
-    if (count <= FEW) return nth_largest_of_few(orders, rank, count);
-    std::nth_element(orders, orders + rank - 1, orders + count, [](Order a, Order b) { return a > b; });
-    return orders[rank - 1];
+    return nth_largest_of_few(orders, rank, count);
 }
 
 // The `rank`-th largest of `count` keys (1-based), never NaN; the lowest key where there are fewer. Overwrites `orders`.

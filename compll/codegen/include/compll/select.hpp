@@ -122,17 +122,21 @@ class Top {
         Scratch<int64_t> slots(length_);
         threshold_ = hint_;
         int64_t candidates = above_threshold(slots.get());
-        sampled_ = std::min<int64_t>(length_ / 16, 1024);
-        rank_ = sampled_ < 32 ? sampled_ + 1 : sample_rank(sampled_, length_, k_, 2.0, 3);
-        for (bool usable = candidates <= 4 * k_ + STRIP; candidates < k_ || !usable; usable = true) {
-            const K* keys = list_.template values<0>();
-            for (int64_t j = 0; j < sampled_; j++) sample_[j] = order_key(keys[j * (length_ / sampled_)]);
-            threshold_ = threshold_of<K>(sample_.get(), sampled_, rank_);
-            candidates = above_threshold(slots.get());
-            rank_ *= 8;  // a miss costs little here
-        }
+        if (candidates < k_ || candidates > 4 * k_ + STRIP) candidates = cut_by_sample(slots.get());
         choose(candidates, [&](int64_t j) { return slots[j]; });
         if (std::is_floating_point<K>::value) hint_ = kth() - K(0.15) * (kth() < 0 ? -kth() : kth());
+    }
+
+    int64_t cut_by_sample(int64_t* slots) {
+        const K* keys = list_.template values<0>();
+        sampled_ = std::min<int64_t>(length_ / 16, 1024);
+        rank_ = sampled_ < 32 ? sampled_ + 1 : sample_rank(sampled_, length_, k_, 2.0, 3);
+        for (;; rank_ *= 8) {  // a miss costs little here
+            for (int64_t j = 0; j < sampled_; j++) sample_[j] = order_key(keys[j * (length_ / sampled_)]);
+            threshold_ = threshold_of<K>(sample_.get(), sampled_, rank_);
+            const int64_t candidates = above_threshold(slots);
+            if (candidates >= k_) return candidates;
+        }
     }
 
     int64_t above_threshold(int64_t* slots) const {
