@@ -77,6 +77,11 @@ def where_finite(flags: Sequence[int], finite: Mapping[int, torch.Tensor], devic
     return torch.where(asked, known, known & (WHOLE & ~FINITE))
 
 
+def votes(flags: torch.Tensor, bits: Sequence[int]) -> torch.Tensor:
+    """Which of `bits` every flag has, as 0 or 1, f32 [flags, bits]: summed over the ranks, what `counted` takes."""
+    return torch.stack([(flags & bit).bool() for bit in bits], dim=1).float()
+
+
 def joined(flags: Sequence[int]) -> int:
     """The flags of a sum: there if any part is, finite and sound if all are."""
     together = ABSENT

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from statistics import median
 
 import torch
 
 from compll.runtime.collectives import Collectives, Handle
+from compll.runtime.dealing import dealt
 from compll.runtime.planning.links import COLLECTIVES
 from compll.runtime.planning.samples import Sample
-from compll.runtime.planning.timing import REPEATS, companion, nothing, typical
+from compll.runtime.planning.timing import REPEATS, nothing, times_longer, typical
 
 #: A collective's result on one rank is not measured beyond this, in bytes.
 LARGEST_RESULT = 1 << 28
@@ -42,12 +42,7 @@ def crowding_sample(collectives: Collectives, size: int, *, threads: int, repeat
     def reducing() -> float:
         return typical(lambda: begin().wait(), 1, before=lambda: meet(collectives), runs=1)
 
-    def ratio() -> float:
-        alone = reducing()
-        with companion(threads):
-            return reducing() / alone
-
-    return Sample(operation="crowding", size=1, seconds=max(1.0, median(ratio() for _ in range(repeats))))
+    return Sample(operation="crowding", size=1, seconds=times_longer(reducing, threads, repeats))
 
 
 def agreed(collectives: Collectives, samples: Sequence[Sample]) -> list[Sample]:
@@ -70,7 +65,7 @@ def _collective(collectives: Collectives, operation: str, size: int) -> Callable
             gathered = torch.empty(size * ranks, dtype=torch.uint8)
             return lambda: collectives.all_gather(gathered, source, nothing)
         case "all_to_all":
-            shares = [size * (i + 1) // ranks - size * i // ranks for i in range(ranks)]
+            shares = dealt(size, ranks)
             mine = shares[collectives.rank]
             received = torch.empty(mine * ranks, dtype=torch.uint8)
             return lambda: collectives.all_to_all(received, [mine] * ranks, source, shares, nothing)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from compll.diagnostics import CompllError
+from compll.runtime.dealing import dealt
 
 ITEM_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8, "complex64": 8, "complex128": 16}
 
@@ -86,5 +87,4 @@ def bucket_numbers(nbytes: Sequence[int], dtypes: Sequence[str]) -> list[int]:
 
 def part_shapes(shape: Sequence[int], parts: int) -> Iterable[tuple[int, ...]]:
     """The shapes of a gradient's partitions: its rows (first extent) dealt out as evenly as possible."""
-    rows, rest = shape[0], tuple(shape[1:])
-    return ((rows * (i + 1) // parts - rows * i // parts, *rest) for i in range(parts))
+    return ((rows, *shape[1:]) for rows in dealt(shape[0], parts))

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from itertools import cycle
-from statistics import median
 
 import torch
 
@@ -18,7 +17,7 @@ from compll.runtime.compressor import Compressor
 from compll.runtime.planning.codec_probes import codec_samples
 from compll.runtime.planning.group_probes import agreed, collective_samples, crowding_sample, meet
 from compll.runtime.planning.samples import Sample
-from compll.runtime.planning.timing import REPEATS, Timed, cold_copies, companion, nothing, typical
+from compll.runtime.planning.timing import REPEATS, Timed, cold_copies, nothing, times_longer, typical
 
 #: What is measured first: elements, and how many times as many each next time; bytes of the smallest message.
 SMALLEST = 1 << 12
@@ -86,19 +85,12 @@ def _copying(size: int, dtype: torch.dtype, repeats: int, device: str) -> float:
 
 
 def sharing_sample(size: int, *, threads: int, repeats: int = REPEATS, together: Timed = nothing) -> Sample:
-    """How many times longer a copy of `size` elements takes beside other work of the same rank; ranks meet `together`
-    first, so that none is alone while another is not."""
+    """How many times longer a copy of `size` elements takes beside other work of the same rank."""
     pairs = cycle([(torch.ones(size), torch.ones(size)) for _ in range(cold_copies(size))])
 
     def copy() -> None:
         target, source = next(pairs)
         target.copy_(source)
 
-    def ratio() -> float:
-        together()
-        alone = typical(copy, repeats=1)
-        together()
-        with companion(threads):
-            return typical(copy, repeats=1) / alone
-
-    return Sample(operation="sharing", size=1, seconds=max(1.0, median(ratio() for _ in range(repeats))))
+    times = times_longer(lambda: typical(copy, repeats=1), threads, repeats, together)
+    return Sample(operation="sharing", size=1, seconds=times)

@@ -73,6 +73,21 @@ def companion(threads: int) -> Iterator[None]:
         thread.join()
 
 
+def times_longer(seconds: Callable[[], float], threads: int, repeats: int, together: Timed = nothing) -> float:
+    """How many times longer something that times itself takes beside a companion, at least 1: the median of `repeats`
+    ratios, each of one alone and one beside. Ranks meet `together` before both, so that none is alone while another is
+    not."""
+
+    def ratio() -> float:
+        together()
+        alone = seconds()
+        together()
+        with companion(threads):
+            return seconds() / alone
+
+    return max(1.0, statistics.median(ratio() for _ in range(repeats)))
+
+
 def cold_copies(size: int) -> int:
     """How many gradients of `size` elements take turns, each with a copy: more than caches hold, or MOST_COPIES."""
     return max(1, min(MOST_COPIES, COLD_BYTES // (8 * size)))

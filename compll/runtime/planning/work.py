@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from compll.runtime.dealing import dealt
 from compll.runtime.planning.costs import Costs
 
 #: A ring's hops are simulated in at most so many groups of equal hops, each as one round.
@@ -127,8 +128,7 @@ def _ring(m: Message, costs: Costs) -> Work:
 
 
 def _grouped(hop: Round, count: int) -> tuple[Round, ...]:
-    groups = min(count, MOST_ROUNDS)
-    sizes = [count * (i + 1) // groups - count * i // groups for i in range(groups)]
+    sizes = dealt(count, min(count, MOST_ROUNDS))
     return tuple(Round(hop.compute * size, hop.wire * size, size) for size in sizes)
 
 

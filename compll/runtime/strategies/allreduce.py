@@ -13,7 +13,7 @@ import torch
 
 from compll.diagnostics import UnsupportedError
 from compll.runtime.collectives import Handle
-from compll.runtime.envelope import FINITE, HAS_GRADIENT, SOUND, Envelope, counted
+from compll.runtime.envelope import FINITE, HAS_GRADIENT, SOUND, Envelope, counted, votes
 from compll.runtime.sections import typed_sections, why_not_added
 from compll.runtime.strategies.base import Context, Unit, Unshared
 from compll.runtime.tasks import Graph, Kind, chain, compute, transfer
@@ -46,9 +46,7 @@ class _Exchange:
         self._counts = torch.zeros(len(unit.parts), len(COUNTED), device=self._payloads[0].device)
 
     def encode(self) -> None:
-        flags = self._codec.encode(self._parts, self._payloads)
-        for column, bit in enumerate(COUNTED):
-            self._counts[:, column].copy_((flags & bit).bool())
+        self._counts = votes(self._codec.encode(self._parts, self._payloads), COUNTED)
 
     def reduce(self, done: Callable[[], None]) -> Handle:
         sections = list(self._sections())

@@ -16,9 +16,11 @@ import torch
 from compll.codegen import ir
 from compll.runtime.collectives import Handle
 from compll.runtime.compressor import Compressor
-from compll.runtime.envelope import ABSENT, FINITE, SOUND, WHOLE, counted, where_finite
+from compll.runtime.dealing import dealt
+from compll.runtime.envelope import ABSENT, FINITE, SOUND, WHOLE, counted, votes, where_finite
 from compll.runtime.payload import Payload
 from compll.runtime.program import ANY_SHAPE
+from compll.runtime.rounding import divide
 from compll.runtime.rounds import Rounds
 from compll.runtime.strategies.allgather import Gathering
 from compll.runtime.strategies.base import Context, Unit, Unshared
@@ -96,8 +98,7 @@ class _Exchange:
         self._round += 1
         ranks, nothing = self._collectives.world_size, torch.empty(0, device=self._device)
         sent = torch.cat([*self._reduced, nothing])
-        borders = [sent.numel() * rank // ranks for rank in range(ranks + 1)]
-        self._shares = [end - start for start, end in zip(borders, borders[1:], strict=False)]
+        self._shares = dealt(sent.numel(), ranks)
         mine = self._shares[self._collectives.rank]
         self._mean = torch.zeros(mine, device=self._device)
         self._scattered = torch.empty(ranks * mine, device=self._device)
@@ -108,7 +109,7 @@ class _Exchange:
         ranks = self._collectives.world_size
         for of_rank in self._scattered.view(ranks, self._mean.numel()):
             self._mean.add_(of_rank)
-        self._mean.div_(ranks)
+        divide([self._mean], [ranks])
 
     def gather(self, done: Callable[[], None]) -> Handle:
         ranks, mine = self._collectives.world_size, self._mean.numel()
@@ -141,5 +142,4 @@ class _Exchange:
         finite = {i: payload.is_finite for i, payload in zip(self._taking_part, rounds.payloads, strict=True)}
         told = where_finite(flags, finite, self._device)
         self.gathering.write_flags(told)
-        for column, bit in enumerate((FINITE, SOUND)):
-            self._counts[:, column].copy_((told & bit).bool())
+        self._counts = votes(told, (FINITE, SOUND))
