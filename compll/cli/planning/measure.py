@@ -6,14 +6,14 @@ import hashlib
 import platform
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 import compll
 from compll.cli.planning.calibrate import task_sample
-from compll.cli.planning.compressors import Candidate, load, profiled
+from compll.cli.planning.compressors import Candidate, load
 from compll.cli.planning.models import has_model, job_of, model_of
 from compll.cli.training.request import Request
 from compll.runtime.collectives import Collectives
@@ -69,9 +69,11 @@ def profile(wanted: Wanted, groups: Groups | None = None, doing: Callable[[int],
     compressors = {}
     for run, request in enumerate(wanted.requests):
         doing(run)
-        alone = _compressor(wanted, request, groups)
-        in_steps = _steps(wanted, profiled(request.label, alone), job, shared, groups)
-        compressors[request.label] = replace(alone, samples=(*alone.samples, *in_steps))
+        candidate = _candidate(wanted, request, groups)
+        compressors[request.label] = Measured(
+            name=request.name, params=request.params, source_hash=candidate.compressor.source_hash,
+            samples=(*candidate.samples, *_steps(wanted, candidate, job, shared, groups)),
+        )  # fmt: skip
     return Profile(
         fingerprint=fingerprint(wanted, job), model=wanted.model, workers=wanted.workers, node_size=wanted.node_size,
         job=job, samples=tuple(shared), compressors=compressors,
@@ -128,15 +130,12 @@ def _processor() -> str:
         return platform.processor() or platform.machine()
 
 
-def _compressor(wanted: Wanted, request: Request, groups: Groups | None) -> Measured:
+def _candidate(wanted: Wanted, request: Request, groups: Groups | None) -> Candidate:
     compressor = load(request)
     samples = codec_samples(
         compressor, sizes_up_to(wanted.largest), threads=wanted.threads, repeats=wanted.repeats, device=wanted.device
     )
-    return Measured(
-        name=request.name, params=request.params, source_hash=compressor.source_hash,
-        samples=tuple(_agreed(groups, list(samples))),
-    )  # fmt: skip
+    return Candidate(request.label, compressor, _agreed(groups, list(samples)))
 
 
 def _steps(
