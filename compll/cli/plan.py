@@ -21,7 +21,7 @@ from compll.diagnostics import CompllError
 from compll.runtime.plan import DENSE, Plan, read_plan
 from compll.runtime.planning.costs import Topology
 from compll.runtime.planning.explain import explain
-from compll.runtime.planning.links import Link, Linked, Measured, Network, fitted_link
+from compll.runtime.planning.links import link_of
 from compll.runtime.planning.prediction import Predictor
 from compll.runtime.planning.profile import Profile, read_profile
 from compll.runtime.planning.samples import measured_topology
@@ -89,16 +89,10 @@ def _topology(known: Profile, workers: int | None, bandwidth: str | None) -> Top
     if known.workers == 1:
         raise CompllError("the profile of one worker says nothing of links: profile with --workers of 2 or more")
     measured = measured_topology(known.samples, known.workers, known.node_size)
-    link, inside = _link(measured.everyone), _link(measured.inside)
+    link, inside = link_of(measured.everyone), link_of(measured.inside)
     bits = parse_bandwidth(bandwidth) if bandwidth else 8 * link.bandwidth
-    world = World(latency=link.latency, node_size=known.node_size, inside=inside)
+    world = World(latency=link.latency, node_size=known.node_size, inside=inside, measured=measured)
     return world.topology(workers or known.workers, bits)
-
-
-def _link(network: Network) -> Link:
-    """The link that explains a network."""
-    assert isinstance(network, (Measured, Linked))
-    return fitted_link(network.ranks, network.curves) if isinstance(network, Measured) else network.link
 
 
 def _summary(predictor: Predictor, found: Plan) -> dict[str, Any]:

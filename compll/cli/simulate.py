@@ -26,8 +26,9 @@ from compll.cli.profile import Compressors, ComputeMs, MinNumel
 from compll.cli.training.request import parse_request
 from compll.diagnostics import CompllError
 from compll.runtime.planning.jobs import Job
-from compll.runtime.planning.links import Link
+from compll.runtime.planning.links import Link, link_of
 from compll.runtime.planning.profile import Profile, read_profile
+from compll.runtime.planning.samples import measured_topology
 
 #: Seconds a message between machines on Ethernet, where none was measured and none is given.
 LATENCY_US = 25.0
@@ -53,7 +54,10 @@ def simulate(
     profile: Annotated[
         Optional[Path], typer.Option(metavar="FILE", help="What was measured; without one it is measured now.")
     ] = None,
-    latency_us: Annotated[float, typer.Option(min=0.0, help="Of a message between workers.")] = LATENCY_US,
+    latency_us: Annotated[
+        Optional[float],
+        typer.Option(min=0.0, help=f"Of a message between workers. Default: as measured, or {LATENCY_US:g}."),
+    ] = None,
     node_size: Annotated[int, typer.Option(min=1, help="Workers per node, which share its link.")] = 1,
     inside: Annotated[str, typer.Option(metavar="RATE", help="Links inside a node.")] = INSIDE,
     compute_ms: ComputeMs = None,
@@ -68,9 +72,9 @@ def simulate(
     counts = [_count(text, node_size) for text in workers.split(",")]
     speeds = {text: parse_bandwidth(text) for text in bandwidth.split(",")}
     near = Link(latency=INSIDE_LATENCY_S, bandwidth=parse_bandwidth(inside) / 8)
-    world = World(latency=latency_us / 1e6, node_size=node_size, inside=near if node_size > 1 else None)
     known = read_profile(profile) if profile else _measured(compressor, threads, largest, device)
     show_differences(known)
+    world = _world(known, latency_us, node_size, near if node_size > 1 else None)
     candidates = _candidates(known, compressor)
     rows, ends = [], []
     for name in model or ([known.model] if profile else ["resnet50"]):
@@ -86,6 +90,14 @@ def simulate(
     for line in map(_sentence, ends):
         console().print(line)
     write_json(json, {"rows": [row.as_json() for row in rows], "break_even": [_end_json(*end) for end in ends]})
+
+
+def _world(profile: Profile, latency_us: float | None, node_size: int, inside: Link | None) -> World:
+    several = profile.workers > 1
+    measured = measured_topology(profile.samples, profile.workers, profile.node_size) if several else None
+    usual = link_of(measured.everyone).latency if measured else LATENCY_US / 1e6
+    latency = usual if latency_us is None else latency_us / 1e6
+    return World(latency=latency, node_size=node_size, inside=inside, measured=measured)
 
 
 def _count(text: str, node_size: int) -> int:

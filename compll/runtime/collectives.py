@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 
 from compll.diagnostics import CompllError
+from compll.runtime.exchange import Exchange
 from compll.runtime.streams import Streams
 
 log = logging.getLogger("compll")
@@ -99,6 +100,8 @@ class TorchCollectives:
         self._group, self._streams, self._closes = group, streams, closes
         self._rank = dist.get_rank(group)
         self._world_size = dist.get_world_size(group)
+        paired = streams.device.type == "cpu" and self._world_size == 2
+        self._exchange = Exchange(group, other=1 - self._rank) if paired else None
         self._bytes_sent = 0
 
     @property
@@ -119,6 +122,10 @@ class TorchCollectives:
 
     def all_gather(self, output: torch.Tensor, source: torch.Tensor, done: Callable[[], None]) -> Handle:
         self._bytes_sent += source.nbytes
+        if self._exchange is not None:
+            mine, others = _mine_and_others(output.chunk(2), self._rank)
+            mine.copy_(source)
+            return self._exchange.begin(others, source, done)
         work = gather_into(output, source, group=self._group, async_op=True)
         return _Works([work], [output, source], self._streams, done)
 
@@ -132,6 +139,11 @@ class TorchCollectives:
         done: Callable[[], None],
     ) -> Handle:  # fmt: skip
         self._bytes_sent += (sum(sent) - sent[self._rank]) * source.element_size()
+        if self._exchange is not None:
+            mine, others = _mine_and_others(output.split(list(received)), self._rank)
+            kept, given = _mine_and_others(source.split(list(sent)), self._rank)
+            mine.copy_(kept)
+            return self._exchange.begin(others, given, done)
         work = dist.all_to_all_single(output, source, list(received), list(sent), group=self._group, async_op=True)
         return _Works([work], [output, source], self._streams, done)
 
@@ -139,16 +151,23 @@ class TorchCollectives:
         sent, received = [0] * self._world_size, [0] * self._world_size
         sent[(self._rank + 1) % self._world_size] = source.numel()
         received[(self._rank - 1) % self._world_size] = output.numel()
-        return self.all_to_all(output, received, source, sent, done)  # Gloo's send and recv have no callbacks
+        return self.all_to_all(output, received, source, sent, done)
 
     def close(self, *, unfinished: bool = False) -> None:
         group, self._group = self._group, None
         if group is None or not dist.is_initialized():
             return
+        if self._exchange is not None:
+            self._exchange.close()
         if unfinished and self.device.type == "cuda":
             _abort(group)
         elif self._closes:
             dist.destroy_process_group(group)
+
+
+def _mine_and_others(parts: Sequence[torch.Tensor], rank: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Of two ranks' parts."""
+    return parts[rank], parts[1 - rank]
 
 
 def _abort(group: Any) -> None:

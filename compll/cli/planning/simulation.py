@@ -10,9 +10,12 @@ from compll.cli.planning.compressors import Candidate
 from compll.runtime.plan import DENSE
 from compll.runtime.planning.costs import Topology
 from compll.runtime.planning.jobs import Job
-from compll.runtime.planning.links import Link
+from compll.runtime.planning.links import Link, Measured
 from compll.runtime.planning.samples import Sample
 from compll.runtime.planning.search import uniform_plans
+
+#: A link whose bandwidth is within this factor of what collectives made of the measured ones is one of them.
+NEAR = 1.25
 
 #: What plain DDP and its bf16 hook are called.
 PLAIN = {"dense": "dense-fp32", "dense-bf16": "dense-bf16"}
@@ -47,15 +50,25 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """The cluster but for its size and bandwidth: seconds a message, ranks per node, the links inside one."""
+    """The cluster but for its size and bandwidth: seconds a message, ranks per node, the links inside one; and how the
+    ranks of the profile are joined, if there are several."""
 
     latency: float
     node_size: int = 1
     inside: Link | None = None
+    measured: Topology | None = None
 
     def topology(self, workers: int, bits: float) -> Topology:
+        """`workers` on links of so many bits a second: as measured where that is what was measured, else by formula."""
+        if self.measured is not None and self._is_measured(self.measured, workers, bits):
+            return self.measured
         link = Link(latency=self.latency, bandwidth=bits / 8)
         return Topology.of_links(workers, link, node_size=self.node_size, inside=self.inside)
+
+    def _is_measured(self, measured: Topology, workers: int, bits: float) -> bool:
+        if (workers, self.node_size) != (measured.world_size, measured.node_size):
+            return False
+        return isinstance(measured.everyone, Measured) and 1 / NEAR < bits / 8 / measured.everyone.bandwidth < NEAR
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,8 +16,9 @@ from compll.runtime.planning.timing import REPEATS, nothing, times_longer, typic
 #: A collective's result on one rank is not measured beyond this, in bytes.
 LARGEST_RESULT = 1 << 28
 
-#: Messages of so many bytes are timed more often: waking threads up takes now short, now long.
-MANY_UP_TO, MANY_RUNS = 1 << 18, 8
+#: Messages are timed in rows of so many bytes, of so many messages at most: what a link lets through at once after a
+#: rest is a small part of that, and waking threads up takes now short, now long.
+ROW_BYTES, LONGEST_ROW = 1 << 22, 16
 
 
 def collective_samples(
@@ -30,7 +31,7 @@ def collective_samples(
         for operation in COLLECTIVES:
             if operation == "all_gather" and size * collectives.world_size > LARGEST_RESULT:
                 continue
-            begin, runs = _collective(collectives, operation, size), MANY_RUNS if size <= MANY_UP_TO else 1
+            begin, runs = _collective(collectives, operation, size), min(LONGEST_ROW, max(1, ROW_BYTES // size))
             seconds = typical(lambda: begin().wait(), repeats, before=lambda: meet(collectives), runs=runs)
             yield Sample(operation=operation, size=size, seconds=seconds, scope=scope)
 

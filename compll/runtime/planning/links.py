@@ -80,6 +80,11 @@ class Measured:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_rest", Linked(ranks=self.ranks, link=fitted_link(self.ranks, self.curves)))
 
+    @property
+    def bandwidth(self) -> float:
+        """Of the links, in bytes a second: what the collective that makes the most of them gets."""
+        return max(fitted_link(self.ranks, {name: curve}).bandwidth for name, curve in self.curves.items())
+
     def all_reduce(self, nbytes: float) -> float:
         return self._seconds("all_reduce", nbytes)
 
@@ -98,6 +103,12 @@ class Measured:
         curve = self.curves.get(name)
         by_formula: float = getattr(self._rest, name)(nbytes)
         return curve(nbytes) if curve else by_formula
+
+
+def link_of(network: Network) -> Link:
+    """The link that explains a network, linked or measured. Raises CompllError for a measured one of one rank."""
+    assert isinstance(network, (Measured, Linked))
+    return fitted_link(network.ranks, network.curves) if isinstance(network, Measured) else network.link
 
 
 def fitted_link(ranks: int, curves: Mapping[str, Curve]) -> Link:

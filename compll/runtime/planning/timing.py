@@ -36,21 +36,22 @@ def typical(work: Timed, repeats: int, device: str = "cpu", before: Timed = noth
     """Seconds of one run: of `repeats` blocks the median of their means, after a warm-up.
 
     Where threads share cores, something short is either not interrupted at all or for long, so that only the mean of
-    several says what a step pays. A block has `runs`; 0: so many that it takes BLOCK_S. `before` is run before each
-    and not counted.
+    several says what a step pays. A block has `runs` in a row; 0: so many that it takes BLOCK_S. `before` is run before
+    each block and not counted.
     """
 
-    def once() -> float:
+    def block(count: int) -> float:
         before()
         start = time.perf_counter()
-        work()
-        if device != "cpu":
-            torch.cuda.synchronize()
-        return time.perf_counter() - start
+        for _ in range(count):
+            work()
+            if device != "cpu":
+                torch.cuda.synchronize()
+        return (time.perf_counter() - start) / count
 
-    last = [once() for _ in range(WARM_UP)][-1]
+    last = [block(1) for _ in range(WARM_UP)][-1]
     count = runs or min(MOST_RUNS, math.ceil(BLOCK_S / max(last, BLOCK_S / MOST_RUNS)))
-    return statistics.median(statistics.fmean(once() for _ in range(count)) for _ in range(repeats))
+    return statistics.median(block(count) for _ in range(repeats))
 
 
 @contextmanager
