@@ -19,14 +19,14 @@ from compll.cli.plan import _show
 from compll.cli.planning.bandwidth import parse_bandwidth, show_bandwidth
 from compll.cli.planning.measure import Wanted, fingerprint
 from compll.cli.planning.models import job_of, named_shapes
-from compll.cli.planning.simulation import Row
+from compll.cli.planning.simulation import Row, World
 from compll.cli.training.request import Request
 from compll.diagnostics import CompllError
 from compll.runtime.load import read_source
 from compll.runtime.plan import read_plan
 from compll.runtime.planning.links import COLLECTIVES, Link, Linked
 from compll.runtime.planning.profile import Measured, Profile, read_profile
-from compll.runtime.planning.samples import Sample
+from compll.runtime.planning.samples import Sample, measured_topology
 
 SIZES = (4096, 65_536, 1 << 20, 1 << 22)
 #: Seconds by element: a compressor on an accelerator.
@@ -117,6 +117,25 @@ def test_at_the_reference_volume_the_formulas_of_volume_decide(tmp_path: Path, p
     """At 1 Gbit/s and 1024 workers an all-gather of 1 % moves more than a bf16 all-reduce, sharing the sum does not."""
     (row,) = report(tmp_path, "simulate", "--profile", profile, "--workers", 1024, "--bandwidth", "1gbit")["rows"]
     assert row["step_ms"]["topk/allgather"] > row["step_ms"]["dense-bf16"] > row["step_ms"]["topk/ps"]
+
+
+def test_a_network_that_was_measured_is_priced_as_measured() -> None:
+    fast, slow = (Linked(ranks=4, link=Link(latency=2e-5, bandwidth=b)) for b in (1.2e8, 6e7))
+    made = [Sample(operation="all_reduce", size=x, seconds=fast.all_reduce(x)) for x in SIZES]
+    made += [Sample(operation="all_gather", size=x, seconds=slow.all_gather(x)) for x in SIZES]
+    measured = measured_topology(made, 4)
+    world = World(latency=2e-5, measured=measured)
+    assert world.topology(4, 1e9) is measured
+    others = [world.topology(*asked) for asked in ((8, 1e9), (4, 1e8), (4, 2e9))]
+    others.append(World(latency=2e-5, node_size=2, measured=measured).topology(4, 1e9))
+    assert all(isinstance(topology.everyone, Linked) for topology in others)
+
+
+def test_the_usual_latency_is_the_measured_one(tmp_path: Path, profile: Path) -> None:
+    arguments = ("simulate", "--profile", profile, "--workers", 8, "--bandwidth", "1gbit")
+    asked = ((), ("--latency-us", 20), ("--latency-us", 25))
+    steps = [report(tmp_path, *arguments, *words)["rows"][0]["step_ms"] for words in asked]
+    assert steps[0] == pytest.approx(steps[1]) and steps[0] != pytest.approx(steps[2])
 
 
 def test_nodes_add_a_strategy(tmp_path: Path, profile: Path) -> None:

@@ -17,6 +17,7 @@ from compll.runtime.planning.group_probes import agreed
 from compll.runtime.planning.links import COLLECTIVES
 from compll.runtime.planning.probes import probe, sizes_up_to
 from compll.runtime.planning.samples import COMPUTATIONS, Sample
+from compll.runtime.planning.timing import WARM_UP, typical
 
 
 @dataclass
@@ -50,6 +51,17 @@ class Twice:
     def wait(self) -> None: ...
 
     def close(self) -> None: ...
+
+
+def test_runs_follow_each_other_without_a_rest() -> None:
+    done = ""
+
+    def note(letter: str) -> None:
+        nonlocal done
+        done += letter
+
+    typical(lambda: note("w"), 2, before=lambda: note("b"), runs=3)
+    assert done == "bw" * WARM_UP + "bwww" * 2
 
 
 @pytest.mark.parametrize("name", ["topk", "onebit", "powersgd"])
