@@ -230,7 +230,7 @@ def test_plan_needs_something_to_go_by(arguments: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("version", 2, "a profile needs version 1, got 2"), ("gradients", None, "something unexpected"),
+        ("version", 1, "a profile needs version 2, got 1"), ("gradients", None, "something unexpected"),
         ("fingerprint", None, "something unexpected"),
         ("workers", "many", "something unexpected"), ("samples", [["sort", "all", 1, 1]], "got `sort` of `all`"),
     ],

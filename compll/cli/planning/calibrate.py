@@ -12,7 +12,6 @@ from compll.runtime.plan import Plan
 from compll.runtime.planning.prediction import Predictor
 from compll.runtime.planning.samples import Sample
 from compll.runtime.planning.timing import typical
-from compll.runtime.strategies import default_strategy
 
 BLOCKS, STEPS = 5, 3
 
@@ -20,30 +19,32 @@ MOST_TASK_S = 0.05
 HALVINGS = 12
 
 
-def task_sample(compressor: compll.Compressor, predictor: Predictor, model: Model, min_numel: int) -> Sample:
-    """The seconds for a task with which the predicted step of the predictor's job is that of the model, by the
-    compressor's usual strategy; all ranks of the default process group call this together."""
+def task_sample(
+    compressor: compll.Compressor, strategy: str, predictor: Predictor, model: Model, min_numel: int
+) -> Sample:
+    """The seconds for a task with which the predicted step of the predictor's job is that of the model, where
+    everything goes by `strategy`; all ranks of the default process group call this together."""
     job, costs = predictor.job, predictor.costs
     compressible = {gradient.name: gradient.compressible for gradient in job.gradients}
-    routes = Plan.uniform(compressible, default_strategy(compressor)).routes
-    measured_s = _step_s(compressor, model, min_numel)
+    routes = Plan.uniform(compressible, strategy).routes
+    measured_s = _step_s(compressor, strategy, model, min_numel)
     low, high = 0.0, MOST_TASK_S
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         changed = Predictor(job, replace(costs, compute=replace(costs.compute, task=middle)))
         predicted_s, _ = changed.step(routes)
         low, high = (middle, high) if predicted_s < measured_s else (low, middle)
-    return Sample(operation="task", size=1, seconds=low)
+    return Sample(operation="task", size=1, seconds=low, scope=strategy)
 
 
-def _step_s(compressor: compll.Compressor, model: Model, min_numel: int) -> float:
+def _step_s(compressor: compll.Compressor, strategy: str, model: Model, min_numel: int) -> float:
     ddp = DistributedDataParallel(model.module, gradient_as_bucket_view=True)
 
     def step() -> None:
         ddp.zero_grad(set_to_none=True)
         model.loss(ddp).backward()  # type: ignore[no-untyped-call]
 
-    sync = compll.attach(ddp, compressor, min_numel=min_numel)
+    sync = compll.attach(ddp, compressor, strategy=strategy, min_numel=min_numel)
     try:
         return typical(step, BLOCKS, runs=STEPS)
     finally:

@@ -144,9 +144,13 @@ def _steps(
     """What real steps tell, where there are some to take."""
     if groups is None or not has_model(wanted.model):
         return ()
-    predictor = candidate.predictor(job, shared, measured_topology(shared, wanted.workers))
-    task = task_sample(candidate.compressor, predictor, model_of(wanted.model), wanted.min_numel)
-    return _agreed(groups, [task])
+    topology, model = measured_topology(shared, wanted.workers), model_of(wanted.model)
+    predictor = candidate.predictor(job, shared, topology)
+    found = [
+        task_sample(candidate.compressor, strategy, predictor, model, wanted.min_numel)
+        for strategy in candidate.strategies(topology)
+    ]
+    return _agreed(groups, found)
 
 
 def _agreed(groups: Groups | None, samples: Sequence[Sample]) -> list[Sample]:

@@ -37,14 +37,14 @@ def profile_table(profile: Profile) -> Table:
 
 def _line(samples: Sequence[Sample]) -> tuple[str, ...]:
     first, last = min(samples, key=lambda s: s.size), max(samples, key=lambda s: s.size)
+    name = last.operation if last.scope == "all" else f"{last.operation} ({last.scope})"
     if last.operation in FACTORS:
-        return last.operation, "", "", "", f"{last.seconds:.2f} times", ""
+        return name, "", "", "", f"{last.seconds:.2f} times", ""
     if last.operation in SINGLES:
         middle = statistics.median(s.seconds for s in samples)
-        return last.operation, "", "", "1", f"{1e3 * middle:.3f}", ""
+        return name, "", "", "1", f"{1e3 * middle:.3f}", ""
     unit = "bytes" if last.operation in COLLECTIVES else "elements"
     rate = last.size / last.seconds / MILLION if last.seconds > 0 else float("inf")
-    name = last.operation if last.scope == "all" else f"{last.operation} ({last.scope})"
     ends = (text for s in (first, last) for text in (f"{s.size:,.0f}", f"{1e3 * s.seconds:.3f}"))
     return name, *ends, f"{rate:,.0f} {unit}"
 

@@ -61,4 +61,9 @@ def _measured(wanted: Wanted, doing: Callable[[int], None]) -> Profile:
     if 1 < wanted.node_size < wanted.workers:
         node, across = open_nodes(world, streams, wanted.node_size)
         groups |= {"node": node, "across": across}
-    return profile(wanted, groups, doing)
+    try:
+        return profile(wanted, groups, doing)
+    finally:
+        for collectives in groups.values():
+            collectives.close()
+        streams.close()

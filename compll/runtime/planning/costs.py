@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from compll.diagnostics import CompllError
 from compll.runtime.planning.curves import Curve
@@ -20,7 +20,7 @@ class Compute:
     `decode` writes the first payload, `decode_add` adds one more; `copy` is one way between a bucket and a message in
     the gradient's own dtype, `cast` the same through bf16. Those are of one gradient; `encode_each` and `decode_each`
     are what another gradient costs in the same call, whatever its size. `task` is the runtime's own work for each
-    computation and each collective that it starts.
+    computation and each collective that it starts; `tasks` has it by strategy, where it is known.
 
     Where ranks have too few cores for backward and for this beside it, both are `sharing` times slower meanwhile.
     """
@@ -34,6 +34,10 @@ class Compute:
     decode_each: float = 0.0
     task: float = 0.0
     sharing: float = 1.0
+    tasks: Mapping[str, float] = field(default_factory=dict)
+
+    def task_of(self, strategy: str) -> float:
+        return self.tasks.get(strategy, self.task)
 
     def encoding(self, elements: float, gradients: float = 1) -> float:
         """Encoding `gradients` that have `elements` in all."""

@@ -13,7 +13,7 @@ from compll.diagnostics import CompllError
 from compll.runtime.planning.jobs import Gradient, Job
 from compll.runtime.planning.samples import Sample
 
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

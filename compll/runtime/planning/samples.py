@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from compll.diagnostics import CompllError
+from compll.runtime.plan import COMPRESSED
 from compll.runtime.planning.costs import Compute, Topology
 from compll.runtime.planning.curves import Curve, fit
 from compll.runtime.planning.links import COLLECTIVES, Linked, Measured, Network, fitted_link
@@ -29,7 +30,8 @@ SCOPES = ("all", "node", "across")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
     """One timed operation: one of OPERATIONS, its size in elements or bytes, seconds (of FACTORS how many times longer
-    something takes); of collectives also between which ranks. Raises CompllError for another operation or scope."""
+    something takes); as `scope` between which ranks a collective is, and of which strategy a task. Raises CompllError
+    for another operation or scope."""
 
     operation: str
     size: float
@@ -37,9 +39,10 @@ class Sample:
     scope: str = "all"
 
     def __post_init__(self) -> None:
-        if self.operation not in OPERATIONS or self.scope not in SCOPES:
+        scopes = COMPRESSED if self.operation == "task" else SCOPES
+        if self.operation not in OPERATIONS or self.scope not in scopes:
             raise CompllError(
-                f"a sample needs one of {', '.join(OPERATIONS)} of {', '.join(SCOPES)}, "
+                f"a sample needs one of {', '.join(OPERATIONS)} of {', '.join(scopes)}, "
                 f"got `{self.operation}` of `{self.scope}`"
             )
 
@@ -60,6 +63,7 @@ def compute_costs(samples: Iterable[Sample]) -> Compute:
         encode_each=_single(taken, "encode_each", 0.0),
         decode_each=_single(taken, "decode_each", 0.0),
         task=_single(taken, "task", TASK_S),
+        tasks={s.scope: s.seconds for s in taken if s.operation == "task"},
         sharing=_single(taken, "sharing", 1.0),
     )
 

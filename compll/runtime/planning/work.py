@@ -73,7 +73,7 @@ def work(message: Message, costs: Costs) -> Work:
 
     Every collective is priced at the size that it really has, as is every decoder.
     """
-    bare, task = bare_work(message, costs), costs.compute.task
+    bare, task = bare_work(message, costs), costs.compute.task_of(message.strategy)
     rounds = tuple(Round(r.compute + 2 * r.hops * task, r.wire, r.hops) for r in bare.rounds)
     return Work(rounds, bare.finish + task)
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import compll
+from compll.diagnostics import CompllError
 from compll.runtime.gradients import GradientSpec
 from compll.runtime.planning.adapters import payload_size, planned, strategies_of
 from compll.runtime.planning.auto import decide
@@ -16,7 +17,7 @@ from compll.runtime.planning.codec_probes import codec_samples
 from compll.runtime.planning.group_probes import agreed
 from compll.runtime.planning.links import COLLECTIVES
 from compll.runtime.planning.probes import probe, sizes_up_to
-from compll.runtime.planning.samples import COMPUTATIONS, Sample
+from compll.runtime.planning.samples import COMPUTATIONS, Sample, compute_costs
 from compll.runtime.planning.timing import WARM_UP, typical
 
 
@@ -99,6 +100,13 @@ def test_strategies_are_those_that_a_program_allows() -> None:
     assert strategies_of(compll.load("topk")) == anywhere
     assert set(strategies_of(compll.load("randomk"))) == {*anywhere, "allreduce"}
     assert strategies_of(compll.load("powersgd")) == ("rounds",)
+
+
+def test_tasks_are_of_strategies() -> None:
+    found = compute_costs([Sample(operation="task", size=1, seconds=s, scope=n) for n, s in (("ps", 3.0), ("ring", 1.0))])
+    assert [found.task_of(name) for name in ("ps", "ring", "dense")] == [3.0, 1.0, 2.0]
+    with pytest.raises(CompllError, match=r"of allgather, .*, got `task` of `all`"):
+        Sample(operation="task", size=1, seconds=1.0)
 
 
 def test_sizes_grow_to_the_largest() -> None:
