@@ -103,7 +103,8 @@ def test_strategies_are_those_that_a_program_allows() -> None:
 
 
 def test_tasks_are_of_strategies() -> None:
-    found = compute_costs([Sample(operation="task", size=1, seconds=s, scope=n) for n, s in (("ps", 3.0), ("ring", 1.0))])
+    times = {"ps": 3.0, "ring": 1.0}
+    found = compute_costs(Sample(operation="task", size=1, seconds=s, scope=name) for name, s in times.items())
     assert [found.task_of(name) for name in ("ps", "ring", "dense")] == [3.0, 1.0, 2.0]
     with pytest.raises(CompllError, match=r"of allgather, .*, got `task` of `all`"):
         Sample(operation="task", size=1, seconds=1.0)
