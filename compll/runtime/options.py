@@ -8,9 +8,10 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from compll.diagnostics import CompllError, UnsupportedError
+from compll.runtime.plan import COMPRESSED
 
 ALLOWED: dict[str, tuple[str, ...]] = {
-    "strategy": ("auto", "allgather", "allreduce", "ps", "ring", "hierarchical"),
+    "strategy": ("auto", *COMPRESSED),
     "fusion": ("auto", "ahead", "behind", "none"),
     "feedback": ("auto", "on", "off"),
     "rollback": ("auto", "on", "off"),
@@ -27,8 +28,8 @@ class SyncOptions:
 
     strategy: `allgather` of payloads; `allreduce` of the payloads' sections, for programs with trait linear; `ps`:
         each rank merges a share, encodes the means again and hands them out; `ring`: partial sums are encoded hop by
-        hop; `hierarchical`: dense inside a node, compressed across nodes; `auto`: allreduce where it is possible, else
-        allgather. A program with collectives of its own takes `auto`: rounds of all ranks.
+        hop; `hierarchical`: dense inside a node, compressed across nodes; `rounds` of all ranks, for programs with
+        collectives of their own, which take no other; `auto`: one of rounds, allreduce, allgather, in this order.
     fusion: `ahead` (and `auto`): gradients are compressed one by one, and the payloads of a DDP bucket travel together;
         `none`: each payload travels alone.
     plan: `all`: every gradient that is large enough is compressed by `strategy`; or the path of a plan

@@ -171,7 +171,7 @@ def dgc_does_not_amplify(ranks: Ranks) -> None:
 
 def powersgd_reduces_on_the_way(ranks: Ranks) -> None:
     ddp = ranks.ddp(given_model(), find_unused_parameters=True)
-    sync = attach(ranks, ddp, "powersgd", backend=BACKEND)
+    sync = attach(ranks, ddp, "powersgd", backend=BACKEND, strategy="rounds")
     sent, given = torch.zeros(SHAPES["first"]), torch.zeros(SHAPES["first"])
     for step in range(5):
         mine = wanted(ranks.rank, step)
@@ -184,6 +184,8 @@ def powersgd_reduces_on_the_way(ranks: Ranks) -> None:
     torch.testing.assert_close(sent, ranks.mean(given - kept), rtol=1e-4, atol=1e-4)
     with pytest.raises(compll.UnsupportedError, match="`powersgd` reduces over the ranks inside encode"):
         compll.SyncState(ranks.ddp(given_model()), "powersgd", backend=BACKEND, strategy="ps")
+    with pytest.raises(compll.UnsupportedError, match="'rounds' needs collectives in encode, which `topk` has not"):
+        compll.SyncState(ranks.ddp(given_model()), "topk", backend=BACKEND, strategy="rounds")
 
 
 def debug_compares_what_ranks_exchange(ranks: Ranks) -> None:

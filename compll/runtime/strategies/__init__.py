@@ -47,7 +47,7 @@ def check_strategies(compressor: Compressor, used: Iterable[str]) -> None:
         if compressor.reduces_inside and strategy != "rounds":
             raise UnsupportedError(
                 f"`{compressor.name}` reduces over the ranks inside encode, which strategy={strategy!r} cannot do; "
-                "what works is strategy='auto'"
+                "what works is strategy='rounds'"
             )
         if strategy == "rounds" and not compressor.reduces_inside:
             raise UnsupportedError(f"strategy 'rounds' needs collectives in encode, which `{compressor.name}` has not")
