@@ -62,8 +62,13 @@ def test_identifiers_are_legal_and_new() -> None:
     assert [identifier(n) for n in ("a", "int", "a.b", "1st", "")] == ["a", "int_", "a_b", "v1st", "v"]
     names = Names(("row",))
     assert [names.fresh(n) for n in ("row", "x", "x", "x", "x_2")] == ["row_2", "x", "x_2", "x_3", "x_2_2"]
-    child = names.child()
-    assert child.fresh("x") == "x_4" and names.fresh("x") == "x_4"
+
+
+def test_an_inner_name_hides_no_outer_one_early_or_late() -> None:
+    names = Names()
+    child, other = names.child(), names.child()
+    assert names.fresh("x") == "x" and child.fresh("x") == "x_2" and other.fresh("x") == "x_2"
+    assert names.fresh("x") == "x_3"
 
 
 @pytest.mark.parametrize(
@@ -105,6 +110,27 @@ def test_a_slice_is_what_the_roots_need() -> None:
 @needs_compiler
 def test_any_word_may_be_a_name() -> None:
     build_library("keywords", compilation(KEYWORDS).source("cpu"))
+
+
+@needs_compiler
+def test_a_selection_completes_from_an_array_called_like_a_line_of_its_own() -> None:
+    """`at` is read twice, so it is stored as `at_2`; the line that reads it again was called `at_2`, too."""
+    text = """compressor probe {
+        feedback residual;
+        payload { index: ascending(m)[k]; value: f32[k]; }
+        encode(g: f32[n]) {
+            size m = floor(n / 2);
+            size k = floor(n / 4);
+            let at = random.choose(n, m, shared = true);
+            let top = topk(g[at], k, by = abs);
+            return { index: top.index, value: top.value };
+        }
+        decode(p) -> f32[n] {
+            let at = random.choose(n, m, shared = true);
+            return scatter(n, at[p.index], p.value);
+        }
+    }"""
+    build_library("names", compilation(text).source("cpu"))
 
 
 def test_the_text_is_for_reading() -> None:

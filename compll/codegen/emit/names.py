@@ -26,22 +26,37 @@ def identifier(name: str) -> str:
 
 
 class Names:
-    """The identifiers of one scope. `reserved` ones belong to the surrounding text."""
+    """The identifiers of one scope. `reserved` ones belong to the surrounding text, `outer` is the scope around it.
 
-    def __init__(self, reserved: Iterable[str] = ()):
+    Both scopes may grow while the text is made: an inner name never hides one of the outer scope, early or late.
+    """
+
+    def __init__(self, reserved: Iterable[str] = (), outer: Names | None = None):
         self._taken = set(reserved)
+        self._inside: set[str] = set()
+        self._outer = outer
 
     def fresh(self, name: str) -> str:
         """The name as an identifier, with the lowest suffix (_2, _3, ..) that makes it new."""
         wanted = identifier(name)
         candidate = wanted
         number = 2
-        while candidate in self._taken:
+        while candidate in self._inside or self._sees(candidate):
             candidate = f"{wanted}_{number}"
             number += 1
         self._taken.add(candidate)
+        if self._outer is not None:
+            self._outer._hold(candidate)
         return candidate
 
     def child(self) -> Names:
-        """An inner scope that sees this one's names as they are now."""
-        return Names(self._taken)
+        """An inner scope."""
+        return Names(outer=self)
+
+    def _sees(self, name: str) -> bool:
+        return name in self._taken or (self._outer is not None and self._outer._sees(name))
+
+    def _hold(self, name: str) -> None:
+        self._inside.add(name)
+        if self._outer is not None:
+            self._outer._hold(name)
