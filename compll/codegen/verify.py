@@ -83,9 +83,9 @@ def _whole_array(operation: ir.Sort | ir.Transpose | ir.Orthonormalize | ir.AllR
     name = type(operation).__name__.lower()
     outside = not (isinstance(operation, ir.AllReduce) and scope.in_loop)
     scope.require(outside, result.name, "no collective inside a loop: ranks leave it at different turns")
-    if isinstance(operation, ir.Sort):
-        ordered = source.dtype.computes_as == source.dtype != BOOL and bool(source.shape)
-        scope.require(ordered, result.name, f"`{name}` needs an array of numbers that compute as themselves")
+    if isinstance(operation, (ir.Sort, ir.Transpose)):
+        whole = source.dtype.computes_as == source.dtype != BOOL and bool(source.shape)
+        scope.require(whole, result.name, f"`{name}` needs an array of numbers that compute as themselves")
     else:
         scope.require(source.dtype == F32, result.name, f"`{name}` needs f32, got {source.dtype}")
     if isinstance(operation, (ir.Transpose, ir.Orthonormalize)):

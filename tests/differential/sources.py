@@ -91,6 +91,12 @@ VECTOR_PROGRAMS = {
         },
         "size k = max(1, floor(n / 2)); let top = topk(g, k, by = abs);",
     ),
+    "narrow sorts": program(
+        {
+            "half": ("f16[n]", "sort(f16(g))"), "brain": ("bf16[n]", "sort(bf16(g), descending = true)"),
+            "code": ("u3[n]", "sort(u3(abs(g) * 4.0))"), "wide": ("i64[n]", "sort(i64(g * 1e18))"),
+        }
+    ),
 }  # fmt: skip
 
 MATRIX_PROGRAMS = {
@@ -112,11 +118,28 @@ MATRIX_PROGRAMS = {
         },
         "size k = max(1, floor(cols / 7)); let top = topk(g, k, by = abs);", "rows, cols",
     ),
+    "turned": program(
+        {
+            "half": ("f16[cols, rows]", "transpose(f16(g))"), "code": ("u3[cols, rows]", "transpose(u3(abs(g)))"),
+            "sign": ("bool[cols, rows]", "transpose(g < 0.0)"), "whole": ("i32[cols, rows]", "transpose(i32(g * 9.0))"),
+            "wide": ("i64[cols, rows]", "transpose(i64(g * 1e18))"), "bits": ("u32[cols, rows]", "transpose(bits(g))"),
+        },
+        "", "rows, cols",
+    ),
     "blocks": program(
         {"norm": ("f32[blocks(48)]", "norm"), "code": ("u2[blocks(48), 48]", "u2(abs(g) / norm * 3.0)")},
         "let norm = norm2(g, axis = 1);", "blocks(48), 48",
     ),
 }  # fmt: skip
+
+VECTOR_PROGRAMS["cleared states"] = program(
+    {"index": ("ascending(n)[k]", "top.index"), "sum": ("f32[n]", "sum"), "old": ("bool[n]", "old")},
+    "size k = max(1, floor(n / 3)); let top = topk(g, k, by = abs); "
+    "age = u8(u32(age) + 1); seen = seen || g > 0.5; half = f16(half + g); whole = whole + i64(g * 1e12); "
+    "let sum = f32(age) + f32(whole) + half; let old = seen; "
+    "clear(age, top.index); clear(seen, top.index); clear(half, top.index); clear(whole, top.index);",
+    states="state age: u8[n]; state seen: bool[n]; state half: f16[n]; state whole: i64[n];",
+)
 
 #: A selection whose key needs a state that the same pass overwrites, and is itself stored nowhere.
 OVERWRITTEN_KEY = program(

@@ -11,7 +11,7 @@ from compll.codegen.lower.scalars import Builder, constant_of
 from compll.diagnostics import InternalError
 from compll.dsl import ast
 from compll.dsl.types import ArrayType, Dimension
-from compll.dtypes import DType
+from compll.dtypes import BOOL, U32, DType
 from compll.sizes import Size
 
 
@@ -88,13 +88,23 @@ class PrimitiveCall:
         return "axis" in self.named
 
     def operand(self, position: int) -> ir.Value:
-        """An array argument as a value of the function."""
-        return self.context.materialise(self.context, self.arguments[position], self.scope, "t")
+        """An array argument as a value of the function that operations on whole arrays take."""
+        return self.computing(self.arguments[position])
+
+    def computing(self, expression: ast.Expression) -> ir.Value:
+        """An expression as a value of a type that computes as itself; flags are 0 and 1."""
+        value = self.context.materialise(self.context, expression, self.scope, "t")
+        return cast_to(self.context, value, U32 if value.dtype == BOOL else value.dtype.computes_as, "t")
 
 
 def converted(call: PrimitiveCall, value: ir.Value) -> ir.Value:
     """The value in the dtype that the checker gave the call."""
-    if value.dtype == call.dtype:
+    return cast_to(call.context, value, call.dtype, call.wish)
+
+
+def cast_to(context: Context, value: ir.Value, dtype: DType, wish: str) -> ir.Value:
+    """The value in a dtype, which it may have already."""
+    if value.dtype == dtype:
         return value
-    builder = Builder(call.context, value.shape, value.count)
-    return write(builder, builder.cast(builder.load(value), call.dtype), call.wish)
+    builder = Builder(context, value.shape, value.count)
+    return write(builder, builder.cast(builder.load(value), dtype), wish)

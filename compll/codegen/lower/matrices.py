@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from compll.codegen import ir
-from compll.codegen.lower.calls import PrimitiveCall
+from compll.codegen.lower.calls import PrimitiveCall, converted
 from compll.codegen.lower.context import array_type
 from compll.dsl import ast
 from compll.dtypes import F32
@@ -16,7 +16,7 @@ def matmul(call: PrimitiveCall) -> ir.Value:
     for expression in call.arguments:
         transposed = isinstance(expression, ast.Call) and expression.function == "transpose"
         inner = expression.arguments[0].value if isinstance(expression, ast.Call) and transposed else expression
-        operands.append((call.context.materialise(call.context, inner, call.scope, "t"), transposed))
+        operands.append((call.computing(inner), transposed))
     (left, transpose_left), (right, transpose_right) = operands
     shape, _ = call.context.shape(array_type(call.expression.type).shape)
     result = call.context.value(call.wish, F32, shape)
@@ -39,6 +39,6 @@ def unary(
         shape, count = call.context.shape(array_type(call.expression.type).shape)
         result = call.context.value(call.wish, source.dtype, shape, count)
         call.context.emit(operation(result=result, source=source, origin=call.context.origin))
-        return result
+        return converted(call, result)
 
     return handler

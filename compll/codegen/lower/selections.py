@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from compll.codegen import ir
-from compll.codegen.lower.calls import PrimitiveCall, dimensions, sweep
+from compll.codegen.lower.calls import PrimitiveCall, converted, dimensions, sweep
 from compll.codegen.lower.context import Context, Scope, array_type, record_fields
 from compll.codegen.lower.scalars import Builder
 from compll.dsl import ast
 from compll.dsl.types import Bounded
 from compll.dtypes import U32
+
+_ZEROS: Mapping[str, ir.Scalar] = {"float": 0.0, "bool": False}
 
 
 def _key(call: PrimitiveCall, builder: Builder, scalar: str) -> str:
@@ -86,7 +88,7 @@ def clear(context: Context, base: ir.Value, index: ast.Expression, scope: Scope)
     shape, count = context.shape(dimensions(index))
     builder = Builder(context, shape, count)
     at = builder.cast(builder.scalar(index, scope), U32)
-    zero = builder.constant(0.0 if base.dtype.kind == "float" else 0, base.dtype)
+    zero = builder.constant(_ZEROS.get(base.dtype.kind, 0), base.dtype)
     result = context.value(base.name, base.dtype, base.shape)
     sweep(builder, ir.Put(result=result, base=base, index=at, value=zero))
     return result
@@ -97,4 +99,4 @@ def sort(call: PrimitiveCall) -> ir.Value:
     result = call.context.value(call.wish, source.dtype, source.shape, source.count)
     descending = call.flag(1, "descending")
     call.context.emit(ir.Sort(result=result, source=source, descending=descending, origin=call.context.origin))
-    return result
+    return converted(call, result)
