@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from compll.diagnostics import Diagnostic
 from compll.dsl import ast
-from compll.dsl.check_operators import described
+from compll.dsl.check_operators import adapts, described
 from compll.dsl.check_sizes import size, value_of
-from compll.dsl.check_types import resolve_element, resolve_type
+from compll.dsl.check_types import computes_as, resolve_element, resolve_type
 from compll.dsl.context import Context
 from compll.dsl.parameters import TYPES, constant_of, default_of, out_of_range
 from compll.dsl.scope import Scope, Symbol, did_you_mean
@@ -175,13 +175,23 @@ def _initial(context: Context, state: ast.State, type_: ArrayType, early: Scope)
     given = value.type
     if isinstance(given, Poison):
         return value
-    scalar = isinstance(given, ArrayType) and not given.shape
-    if not isinstance(given, ArrayType) or not (
-        context.same_element(given.element, type_.element) and (scalar or context.same_shape(given.shape, type_.shape))
-    ):
+    if not isinstance(given, ArrayType) or not _fills(context, state.initial, given, type_):
         message = f"state `{state.name}` is {type_}, its initial value {described(given)}"
-        context.report("E0107", message, state.initial.span)
+        alike = isinstance(given, ArrayType) and _computes_alike(given, type_)
+        hint = f"convert it: `{type_.element}({state.initial.span.text})`" if alike else ""
+        context.report("E0107", message, state.initial.span, hint=hint)
     return value
+
+
+def _fills(context: Context, initial: ast.Expression, given: ArrayType, type_: ArrayType) -> bool:
+    """Whether a state may begin as this: an array of its shape or a scalar, of its type or a whole number."""
+    fits = not given.shape or context.same_shape(given.shape, type_.shape)
+    whole = adapts(initial) and _computes_alike(given, type_)
+    return fits and (context.same_element(given.element, type_.element) or whole)
+
+
+def _computes_alike(first: ArrayType, second: ArrayType) -> bool:
+    return computes_as(first.element) == computes_as(second.element)
 
 
 # --- feedback and traits ---------------------------------------------------------------------------------------------

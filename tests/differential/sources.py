@@ -138,7 +138,7 @@ VECTOR_PROGRAMS["cleared states"] = program(
     "age = u8(u32(age) + 1); seen = seen || g > 0.5; half = f16(half + g); whole = whole + i64(g * 1e12); "
     "let sum = f32(age) + f32(whole) + half; let old = seen; "
     "clear(age, top.index); clear(seen, top.index); clear(half, top.index); clear(whole, top.index);",
-    states="state age: u8[n]; state seen: bool[n]; state half: f16[n]; state whole: i64[n];",
+    states="state age: u8[n] = 3; state seen: bool[n]; state half: f16[n] = 1; state whole: i64[n] = -2;",
 )
 
 #: A selection whose key needs a state that the same pass overwrites, and is itself stored nowhere.
