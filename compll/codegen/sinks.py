@@ -88,10 +88,10 @@ def _keep(matches: Array, step: int, limit: int) -> tuple[Array, int]:
 
 def _descending(keys: Array) -> Array:
     """The positions of each row of [rows, n] in the order of selection."""
-    numbers = keys if keys.dtype.kind == "f" else keys.astype(np.int64)
-    nan = np.isnan(keys) if keys.dtype.kind == "f" else np.zeros(keys.shape, bool)
-    negated = np.where(nan, np.zeros_like(numbers), -numbers)
-    return np.lexsort((negated, ~nan), axis=-1)
+    if keys.dtype.kind != "f":
+        return np.lexsort((~keys.astype(np.int64),), axis=-1)  # `-` of the least number is no larger one
+    nan = np.isnan(keys)
+    return np.lexsort((np.where(nan, np.zeros_like(keys), -keys), ~nan), axis=-1)
 
 
 def _top(sink: ir.Top, frame: Frame, space: Space, key: Array, carried: dict[str, Array]) -> None:

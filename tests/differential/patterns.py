@@ -106,11 +106,13 @@ PATTERNS: dict[str, tuple[str, bool]] = {
     "row_selections": (
         probe(
             "rows, cols",
-            "a: u32[rows, k]; b: f32[rows, k]; c: f32[rows]; d: ascending(cols)[rows, k]; e: f32[rows, k];",
+            """a: u32[rows, k]; b: f32[rows, k]; c: f32[rows]; d: ascending(cols)[rows, k]; e: f32[rows, k];
+            f: i64[rows]; h: u32[rows, k];""",
             """size k = max(1, floor(cols / 4));
             let top = topk(g, k, by = abs);
             let low = topk(g, k, by = |x| -x);
-            return { a: low.index, b: low.value, c: kth_largest(g, k, by = abs), d: top.index, e: top.value };""",
+            return { a: low.index, b: low.value, c: kth_largest(g, k, by = abs), d: top.index, e: top.value,
+            f: kth_largest(i64(g * 1e15), k), h: topk(i64(g * -1e15), k).index };""",
         ),
         True,
     ),

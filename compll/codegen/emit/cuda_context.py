@@ -15,7 +15,8 @@ from compll.codegen.plan import KernelPlan, record_fields
 from compll.sizes import Num, Size, product
 
 CTYPE_BYTES = {
-    "float": 4, "uint32_t": 4, "int32_t": 4, "double": 8, "int64_t": 8, "bool": 1, "uint8_t": 1, "uint16_t": 2,
+    "float": 4, "uint32_t": 4, "int32_t": 4, "double": 8, "int64_t": 8, "uint64_t": 8,
+    "bool": 1, "uint8_t": 1, "uint16_t": 2,
 }  # fmt: skip
 
 
