@@ -132,13 +132,14 @@ MATRIX_PROGRAMS = {
     ),
 }  # fmt: skip
 
-VECTOR_PROGRAMS["cleared states"] = program(
+VECTOR_PROGRAMS["narrow states"] = program(
     {"index": ("ascending(n)[k]", "top.index"), "sum": ("f32[n]", "sum"), "old": ("bool[n]", "old")},
     "size k = max(1, floor(n / 3)); let top = topk(g, k, by = abs); "
     "age = u8(u32(age) + 1); seen = seen || g > 0.5; half = f16(half + g); whole = whole + i64(g * 1e12); "
-    "let sum = f32(age) + f32(whole) + half; let old = seen; "
+    "logs = bf16(log(g)); let sum = f32(age) + f32(whole) + half; let old = seen; "
     "clear(age, top.index); clear(seen, top.index); clear(half, top.index); clear(whole, top.index);",
-    states="state age: u8[n] = 3; state seen: bool[n]; state half: f16[n] = 1; state whole: i64[n] = -2;",
+    states="state age: u8[n] = 3; state seen: bool[n]; state half: f16[n] = 1; state whole: i64[n] = -2; "
+    "state logs: bf16[n];",
 )
 
 #: A selection whose key needs a state that the same pass overwrites, and is itself stored nowhere.

@@ -12,19 +12,21 @@ import torch
 from numpy.typing import NDArray
 
 from compll.codegen import ir
-from compll.codegen.convert import storage
+from compll.codegen.convert import cast, storage, to_bits
 from compll.codegen.driver import Compilation
 from compll.codegen.interpret import PortName, from_view, rounds, size_environment, to_view
 from compll.codegen.packing import pack, unpack
 from compll.codegen.rounds import exchanged
 from compll.diagnostics import InternalError
-from compll.dtypes import DType
+from compll.dtypes import BF16, F16, DType
 from compll.runtime.devices.base import LoadedFunction, LoadedMerge, Segment
 from compll.runtime.devices.turns import TurnByTurn
 from compll.sizes import extent
 
 Array = NDArray[Any]
 Environment = Mapping[str, float]
+
+_NARROW = {torch.float16: F16, torch.bfloat16: BF16}
 
 
 @dataclass(frozen=True)
@@ -112,10 +114,16 @@ def _read(tensor: torch.Tensor, dtype: DType) -> Array:
 
 def _write(tensor: torch.Tensor, array: Array) -> None:
     """Store elements; floats are rounded as casts do, and what fits no narrow type was never made."""
+    target = tensor.view(-1)
+    narrow = _NARROW.get(tensor.dtype)
+    if narrow is not None:  # torch knows several NaNs
+        words = to_bits(cast(array.reshape(-1), narrow), narrow).astype(np.uint16).view(np.int16)
+        target.view(torch.int16).copy_(torch.from_numpy(words))
+        return
     flat = torch.from_numpy(np.ascontiguousarray(array.reshape(-1)))
     if flat.dtype == torch.uint32 and tensor.dtype != torch.uint32:
         flat = flat.to(torch.int64)
-    tensor.view(-1).copy_(flat)
+    target.copy_(flat)
 
 
 class ReferenceDevice:
