@@ -10,15 +10,17 @@ from hypothesis import strategies as st
 
 from compll.codegen import ir
 from compll.codegen.philox import KeyWords
-from compll.dtypes import BF16, BOOL, F16, F32, F64, I32, U32, DType, uint
+from compll.dtypes import BF16, BOOL, F16, F32, F64, I32, I64, U32, DType, uint
 from compll.sizes import Num, Size, Var, apply
 
 N, ROWS, COLS = Var("n"), Var("rows"), Var("cols")
 LENGTHS = (1, 2, 3, 17, 31, 32, 33, 63, 64, 65, 130, 1023, 1025, 4095, 4096, 4097, 9001)
 MATRICES = ((1, 1), (1, 17), (17, 1), (3, 5), (5, 64), (7, 65), (2, 4097), (70, 33))
 AWKWARD = (0.0, -0.0, 1.0, -1.0, 1.0, 0.5, 1e-40, -1e-45, 1e30, -1e30, np.inf, -np.inf, np.nan, 3.4e38)
-FUNCTIONS = ("neg", "abs", "sign", "floor", "ceil", "round", "trunc", "sqrt", "exp", "log")
-FOLDS = ((F32, "add"), (F32, "min"), (F32, "max"), (U32, "add"), (BOOL, "and"), (BOOL, "or"))
+FUNCTIONS = ("neg", "abs", "sign", "floor", "ceil", "round", "trunc", "sqrt", "exp", "log", "exp2", "log2")
+INTEGERS = (I32, U32, I64)
+NUMBERS = (F32, F32, *INTEGERS)
+FOLDS = (*((dtype, kind) for dtype in NUMBERS for kind in ("add", "min", "max")), (BOOL, "and"), (BOOL, "or"))
 
 keys = st.builds(
     KeyWords, seed=st.integers(0, 2**32 - 1), owner=st.integers(0, 2**32 - 1), step=st.integers(0, 2**32 - 1),
@@ -71,12 +73,14 @@ def cases(draw: st.DrawFn) -> Case:
 
 @st.composite
 def programs(draw: st.DrawFn, matrix: bool) -> ir.Program:
-    """`encode` alone: up to six sweeps (one of them maybe in a loop), every result a field, a state updated."""
+    """`encode` alone: up to six sweeps (one of them maybe in a loop), a sort or transpose between them; every result a
+    field, a state updated."""
     shape: tuple[Size, ...] = (ROWS, COLS) if matrix else (N,)
     build = _Build(draw, shape)
     gradient, state = (ir.Value(name=n, dtype=F32, shape=shape) for n in ("g", "s"))
     build.values += [gradient, state]
-    operations = [build.sweep(shape, None) for _ in range(draw(st.integers(1, 4)))]
+    operations: list[ir.Operation] = [build.sweep(shape, None) for _ in range(draw(st.integers(1, 4)))]
+    operations += build.whole_arrays()
     for value in [v for v in build.values if v.count is not None][:1]:
         operations.append(build.sweep(value.shape, value.count))
     if draw(st.booleans()):
@@ -139,6 +143,22 @@ class _Build:
         self.values += [v for v in results if v.name not in hidden]
         return ir.Sweep(shape=shape, count=count, body=tuple(body.statements), sinks=sinks, origin="a line")
 
+    def whole_arrays(self) -> list[ir.Operation]:
+        """A sorted or transposed array, and a sweep that may read it; or nothing."""
+        sources = [v for v in self.values if v.dtype in NUMBERS and v.shape and not v.count]
+        if not sources or self.draw(st.booleans()):
+            return []
+        source = self.choose(sources)
+        turned = len(source.shape) == 2 and bool(self.draw(st.booleans()))
+        result = self.value(source.dtype, source.shape[::-1] if turned else source.shape)
+        self.values.append(result)
+        if turned:
+            operation: ir.Operation = ir.Transpose(result=result, source=source, origin="a line")
+        else:
+            descending = bool(self.draw(st.booleans()))
+            operation = ir.Sort(result=result, source=source, descending=descending, origin="a line")
+        return [operation, self.sweep(result.shape, None)]
+
     def loop(self, initial: ir.Value) -> ir.Loop:
         """Up to three times: s = s * 0.5 + something, while the sum is not above a bound."""
         names = ("carried", "going", "halved", "final")
@@ -196,40 +216,57 @@ class _BodyBuild:
             return str(self.build.choose(found))
         if dtype == BOOL:
             return self.add(self.build.choose(("lt", "ge", "ne")), BOOL, self.pick(F32), self.pick(F32))
-        constant = {F32: (0.0, -1.5, 0.25), U32: (0, 3, 70, 2**31), I32: (0, -3, 2**31 - 1)}[dtype]
-        return self.add("const", dtype, value=self.build.choose(constant))
+        constants = {
+            F32: (0.0, -1.5, 0.25), U32: (0, 3, 70, 2**31), I32: (0, -3, 2**31 - 1), I64: (0, -3, 2**40, -(2**63)),
+        }  # fmt: skip
+        return self.add("const", dtype, value=self.build.choose(constants[dtype]))
 
     def step(self) -> None:
         """One more statement of a random kind."""
-        kinds = ("load", "f32", "function", "integer", "bits", "bool", "select", "cast", "draw", "leaf")
+        kinds = ("load", "f32", "function", "integer", "unary", "bits", "bool", "select", "cast", "draw", "leaf")
         match self.build.choose(kinds):
             case "load":
                 self.load() if self.build.draw(st.booleans()) else self.gather()
             case "f32":
-                opcode = self.build.choose(("add", "sub", "mul", "div", "rem", "min", "max"))
-                self.add(opcode, F32, self.pick(F32), self.pick(F32))
+                opcode = self.build.choose(("add", "sub", "mul", "div", "rem", "min", "max", "pow", "fma"))
+                self.add(opcode, F32, *(self.pick(F32) for _ in range(3 if opcode == "fma" else 2)))
             case "function":
                 self.add(self.build.choose(FUNCTIONS), F32, self.pick(F32))
             case "integer":
-                dtype = self.build.choose((I32, U32))
-                opcode = self.build.choose(("add", "mul", "div", "rem", "shl", "shr", "bitxor", "bitand", "min"))
+                dtype = self.build.choose(INTEGERS)
+                opcode = self.build.choose(
+                    ("add", "sub", "mul", "div", "rem", "shl", "shr", "bitxor", "bitand", "bitor", "min", "max")
+                )
                 self.add(opcode, dtype, self.pick(dtype), self.pick(dtype))
+            case "unary":
+                dtype = self.build.choose(INTEGERS)
+                options = ("bitnot", "popcount", "leading_zeros") if dtype == U32 else ("neg", "abs", "sign", "bitnot")
+                self.add(self.build.choose(options), dtype, self.pick(dtype))
             case "bits":
-                self.add("bits", U32, self.pick(F32))
+                self.bits()
             case "bool":
-                self.add(self.build.choose(("and", "or")), BOOL, self.pick(BOOL), self.pick(BOOL))
+                negated = self.add("not", BOOL, self.pick(BOOL))
+                self.add(self.build.choose(("and", "or")), BOOL, self.pick(BOOL), negated)
             case "select":
-                self.add("select", F32, self.pick(BOOL), self.pick(F32), self.pick(F32))
+                dtype = self.build.choose(NUMBERS)
+                self.add("select", dtype, self.pick(BOOL), self.pick(dtype), self.pick(dtype))
             case "cast":
-                target = self.build.choose((U32, I32, F32, F16, BF16, BOOL, uint(2), uint(7), uint(8)))
+                target = self.build.choose((*NUMBERS, F16, BF16, BOOL, uint(2), uint(7), uint(8)))
                 self.add("cast", target, str(self.build.choose([s.name for s in self.statements])))
             case "draw":
                 self.random()
             case "leaf":
                 self.leaf()
 
+    def bits(self) -> None:
+        opcode = self.build.choose(("bits", "from_bits", "is_finite", "is_nan"))
+        result = {"bits": U32, "from_bits": F32}.get(opcode, BOOL)
+        self.add(opcode, result, self.pick(U32 if opcode == "from_bits" else F32))
+
     def gather(self) -> None:
-        sources = [v for v in self.build.values if len(v.shape) == 1]
+        """From a vector; in a matrix also from the own row of another one."""
+        rows = self.shape[:1] if len(self.shape) == 2 else None
+        sources = [v for v in self.build.values if len(v.shape) == 1 or (len(v.shape) == 2 and v.shape[:1] == rows)]
         if sources:
             source = self.build.choose(sources)
             self.add("load_at", source.dtype, self.pick(U32), source=source)
@@ -252,7 +289,7 @@ class _BodyBuild:
             case "param":
                 self.add("param", F32, name="gain")
             case "size":
-                self.add("size", self.build.choose((F32, U32, I32)), value=Var("k"))
+                self.add("size", self.build.choose(NUMBERS), value=Var("k"))
 
 
 def _sink(body: _BodyBuild) -> ir.Sink:
@@ -276,12 +313,13 @@ def _sink(body: _BodyBuild) -> ir.Sink:
             )
         case "arg":
             kind = build.choose(("argmax", "argmin"))
-            result = build.value(U32, rows)
-            return ir.Fold(results=(result,), combine=ir.Combine(kind=kind), value=body.pick(F32), per_row=per_row)
+            result, value = build.value(U32, rows), body.pick(build.choose(NUMBERS))
+            return ir.Fold(results=(result,), combine=ir.Combine(kind=kind), value=value, per_row=per_row)
         case "scan" | "custom" as which:
-            combine = _CUSTOM if which == "custom" else ir.Combine(kind=build.choose(("add", "max")))
+            combine = _CUSTOM if which == "custom" else ir.Combine(kind=build.choose(("add", "min", "max")))
+            dtype = F32 if which == "custom" else build.choose(NUMBERS)
             return ir.Scan(
-                result=build.value(F32, shape, count), combine=combine, value=body.pick(F32),
+                result=build.value(dtype, shape, count), combine=combine, value=body.pick(dtype),
                 exclusive=bool(build.draw(st.booleans())), per_row=per_row,
             )  # fmt: skip
         case "keep":
@@ -293,14 +331,15 @@ def _sink(body: _BodyBuild) -> ir.Sink:
             )  # fmt: skip
         case "top":
             index, carried = build.value(U32, (*rows, k)), build.value(any_scalar.dtype, (*rows, k))
-            key = body.pick(F32)
+            key = body.pick(build.choose(NUMBERS))
             return ir.Top(index=index, carried=((carried, any_scalar.name),), key=key, k=k, per_row=per_row)
         case "kth":
-            return ir.Kth(result=build.value(F32, rows), key=body.pick(F32), k=k, per_row=per_row)
+            dtype = build.choose(NUMBERS)
+            return ir.Kth(result=build.value(dtype, rows), key=body.pick(dtype), k=k, per_row=per_row)
         case _:
-            position = body.add("position", U32, axis="column")
-            result = build.value(F32, (*shape[:-1], k))
-            return ir.Put(result=result, base=None, index=position, value=body.pick(F32))
+            position, dtype = body.add("position", U32, axis="column"), build.choose(NUMBERS)
+            result = build.value(dtype, (*shape[:-1], k))
+            return ir.Put(result=result, base=None, index=position, value=body.pick(dtype))
 
 
 _CUSTOM = ir.Combine(
