@@ -9,7 +9,7 @@ import torch
 
 
 def divide(sums: Sequence[torch.Tensor], divisors: Sequence[int]) -> None:
-    """Divide f32 tensors in place, all of one divisor together, where no kernel of a program's does.
+    """Divide float tensors in place, all of one divisor together, where no kernel of a program's does.
 
     On a GPU this divides, whereas `div_` would multiply by the reciprocal: other bits than on a CPU.
     """

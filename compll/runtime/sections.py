@@ -12,7 +12,7 @@ import torch
 
 from compll.runtime.compressor import Compressor
 from compll.runtime.program import ANY_SHAPE
-from compll.runtime.rounding import round_into
+from compll.runtime.rounding import divide, round_into
 
 SUMMABLE = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -48,4 +48,5 @@ def add_payloads(
         total = torch.zeros_like(target, dtype=torch.float32)
         for section in sections:
             total.add_(section)
-        round_into(total.div_(divisor), target)
+        divide([total], [divisor])
+        round_into(total, target)

@@ -14,6 +14,7 @@ import torch
 from compll.diagnostics import UnsupportedError
 from compll.runtime.collectives import Handle
 from compll.runtime.envelope import FINITE, HAS_GRADIENT, SOUND, Envelope, counted, votes
+from compll.runtime.rounding import divide
 from compll.runtime.sections import typed_sections, why_not_added
 from compll.runtime.strategies.base import Context, Unit, Unshared
 from compll.runtime.tasks import Graph, Kind, chain, compute, transfer
@@ -50,8 +51,7 @@ class _Exchange:
 
     def reduce(self, done: Callable[[], None]) -> Handle:
         sections = list(self._sections())
-        for section in sections:
-            section.div_(self._collectives.world_size)
+        divide(sections, [self._collectives.world_size] * len(sections))
         return self._collectives.all_reduce([self._counts, *sections], done)
 
     def decode(self) -> None:

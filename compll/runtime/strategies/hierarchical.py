@@ -17,7 +17,7 @@ from compll.runtime.collectives import Collectives, Handle
 from compll.runtime.envelope import ABSENT, HAS_GRADIENT, WHOLE, Envelope
 from compll.runtime.gradients import GradientSpec
 from compll.runtime.pieces import Piece, assign
-from compll.runtime.rounding import round_into
+from compll.runtime.rounding import divide, round_into
 from compll.runtime.strategies.base import Context, StateSpec, Unit
 from compll.runtime.strategies.sharing import Shares
 from compll.runtime.tasks import Graph, Kind, chain, compute, transfer
@@ -92,7 +92,7 @@ class _Exchange:
             mean.zero_()
             for payloads in given:
                 mean.add_(_typed(payloads[i], part.piece))
-            mean.div_(self._node.world_size)
+        divide(self._means, [self._node.world_size] * len(self._means))
 
     # --- across nodes ------------------------------------------------------------------------------------------------
 
