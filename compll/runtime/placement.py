@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import nn
 
-from compll.diagnostics import CompllError, UnsupportedError
-from compll.runtime.devices import missing_devices
+from compll.diagnostics import UnsupportedError
 
 WORKING = ("cpu", "cuda")
 
@@ -29,18 +28,6 @@ def device_of(gradients: Mapping[str, torch.device]) -> torch.device:
             f"all gradients of a model need to be on one device, `{first}` is on `{one}` and `{second}` on `{other}`"
         )
     return next(iter(found), torch.device("cpu"))
-
-
-def check_backend(device: torch.device, backend: str) -> None:
-    """Raise CompllError where kernels of `backend` do not run on gradients there, or what they need is missing."""
-    on_gpu = device.type == "cuda"
-    if backend != "auto" and (backend == "cuda") != on_gpu:
-        need = "CUDA gradients" if backend == "cuda" else "CPU gradients"
-        way = "'auto' or 'cuda'" if on_gpu else "'auto', 'cpu' or 'reference'"
-        raise CompllError(f"backend={backend!r} needs {need}, those of this model are on `{device}`: take {way}")
-    problem = missing_devices().get("cuda") if on_gpu else None
-    if problem is not None:
-        raise CompllError(f"gradients on `{device}` need backend `cuda`, which is not there: {problem}")
 
 
 def check_plan(device: torch.device, plan: str) -> None:

@@ -11,7 +11,7 @@ import torch
 from compll.codegen import ir
 from compll.diagnostics import CompllError
 from compll.dsl.parameters import parameter_values
-from compll.runtime.devices import open_device
+from compll.runtime.devices import device_at, open_device
 from compll.runtime.devices.base import Device
 from compll.runtime.program import ANY_SHAPE, Program, SectionLayout, Sized, Values, reduces_inside
 
@@ -126,10 +126,4 @@ class Specialized:
         return f"compll.load({self.name!r}, backend={self.backend!r}{params})"
 
     def _device(self, tensor: torch.Tensor) -> Device:
-        on_gpu = tensor.device.type == "cuda"
-        if not on_gpu and tensor.device.type != "cpu":
-            raise CompllError(f"compressor `{self.name}` needs CPU or CUDA tensors, got one on `{tensor.device}`")
-        if self.backend != "auto" and (self.backend == "cuda") != on_gpu:
-            need = "a CUDA tensor" if self.backend == "cuda" else "a CPU tensor"
-            raise CompllError(f"backend `{self.backend}` needs {need}, got one on `{tensor.device}`")
-        return open_device("cuda" if on_gpu else self.backend)
+        return device_at(tensor.device, self.backend, f"tensors for `{self.name}`")

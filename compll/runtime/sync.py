@@ -16,13 +16,14 @@ from torch.nn.parallel import DistributedDataParallel
 from compll.diagnostics import CompllError, UnsupportedError
 from compll.runtime.checkpoint import check_identity, check_states, saved_state
 from compll.runtime.compressor import Compressor
+from compll.runtime.devices import device_at
 from compll.runtime.executor import Bucket
 from compll.runtime.gradients import cut_bucket, gradient_table
 from compll.runtime.load import load
 from compll.runtime.opening import Opening
 from compll.runtime.options import split_arguments
 from compll.runtime.payload import Payload
-from compll.runtime.placement import check_backend, check_plan, device_of, other_collectives
+from compll.runtime.placement import check_plan, device_of, other_collectives
 from compll.runtime.plan import Plan
 from compll.runtime.stats import SyncStats, summary
 from compll.runtime.streams import open_streams
@@ -57,7 +58,7 @@ class SyncState:
         self.options, given = split_arguments(arguments, tuple(compressor.params), compressor.name)
         self._table = gradient_table(ddp.module, self.options.min_numel, ddp.parameters_to_ignore)
         device = device_of({spec.name: parameter.device for parameter, spec in self._table.items()})
-        check_backend(device, compressor.backend)
+        device_at(device, compressor.backend, "gradients of this model")
         check_plan(device, self.options.plan)
         others = ", ".join(other_collectives(ddp.module, ddp.find_unused_parameters))
         if others and device.type == "cuda":

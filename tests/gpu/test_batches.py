@@ -34,7 +34,7 @@ def test_a_tensor_of_another_place() -> None:
     other = "meta" if EMULATED else "cpu"
     compressor = compll.load("topk", backend=BACKEND)
     if other == "cpu":
-        with pytest.raises(compll.CompllError, match="backend `cuda` needs a CUDA tensor, got one on `cpu`"):
+        with pytest.raises(compll.CompllError, match="backend='cuda' needs CUDA tensors, .* are on `cpu`"):
             compressor.encode(torch.zeros(10))
     payload = compressor.encode(values(10))
     with pytest.raises(compll.CompllError, match="needs to be on"):

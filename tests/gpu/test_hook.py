@@ -229,7 +229,7 @@ def test_memory_stays_where_it_is(alone: None) -> None:
 
 
 def test_what_cannot_work_is_refused_by_name(alone: None) -> None:
-    with pytest.raises(CompllError, match="backend='cpu' needs CPU gradients, those of this model are on `cuda:"):
+    with pytest.raises(CompllError, match="backend='cpu' needs CPU tensors, gradients of this model are on `cuda:"):
         compll.attach(model(), "topk", backend="cpu")
     with pytest.raises(UnsupportedError, match="plan='auto' measures on the CPU"):
         compll.attach(model(), "topk", plan="auto")

@@ -323,7 +323,7 @@ def test_tensors_on_other_devices_are_refused(backend: str) -> None:
     g, elsewhere = gradient(8, 8), torch.ones(8, 8, device="meta")
     state = c.init_state(g)
     for call, text in [
-        (lambda: c.encode(elsewhere), "needs CPU or CUDA tensors, got one on `meta`"),
+        (lambda: c.encode(elsewhere), "tensors for `[a-z]+` need to be on the CPU or a CUDA device, got `meta`"),
         (lambda: c.encode(g, State(residual=elsewhere, states={})), "`residual` needs to be on `cpu`, got `meta`"),
         (lambda: c.encode_batch([g, elsewhere], [state, state], [Key(), Key()]), "`grad` needs to be on `cpu`"),
     ]:

@@ -12,10 +12,11 @@ from runtime.fake_streams import FakeDevice, install
 from torch import nn
 
 from compll.diagnostics import CompllError, UnsupportedError
-from compll.runtime import groups, placement
+from compll.runtime import devices, groups
 from compll.runtime.collectives import TorchCollectives
+from compll.runtime.devices import device_at
 from compll.runtime.groups import backend_of, group_timeout, open_collectives
-from compll.runtime.placement import check_backend, check_plan, device_of, other_collectives
+from compll.runtime.placement import check_plan, device_of, other_collectives
 from compll.runtime.streams import CudaStreams, HostStreams
 
 CPU, GPU, OTHER = (torch.device(name) for name in ("cpu", "cuda:0", "cuda:1"))
@@ -53,24 +54,21 @@ def test_another_kind_of_device_is_named() -> None:
 
 @pytest.mark.parametrize("backend", ["cpu", "emulator", "reference"])
 def test_a_backend_of_the_cpu_is_refused_on_a_gpu(backend: str) -> None:
-    expected = f"backend='{backend}' needs CPU gradients, those of this model are on `cuda:0`: take 'auto' or 'cuda'"
+    expected = f"backend='{backend}' needs CPU tensors, gradients are on `cuda:0`: take 'auto' or 'cuda'"
     with pytest.raises(CompllError, match=expected):
-        check_backend(GPU, backend)
-    check_backend(CPU, backend)
+        device_at(GPU, backend, "gradients")
+    assert device_at(CPU, backend, "gradients").name == backend
 
 
 def test_the_gpu_s_backend_is_refused_on_the_cpu() -> None:
-    with pytest.raises(CompllError, match="backend='cuda' needs CUDA gradients, those of this model are on `cpu`"):
-        check_backend(CPU, "cuda")
+    with pytest.raises(CompllError, match="backend='cuda' needs CUDA tensors, gradients are on `cpu`"):
+        device_at(CPU, "cuda", "gradients")
 
 
 @pytest.mark.parametrize("backend", ["auto", "cuda"])
-def test_no_cupy(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(placement, "missing_devices", lambda: {"cuda": "CuPy is not installed; `pip install it`"})
-    with pytest.raises(CompllError, match="gradients on `cuda:0` need backend `cuda`, .*: CuPy is not installed"):
-        check_backend(GPU, backend)
-    monkeypatch.setattr(placement, "missing_devices", dict)
-    check_backend(GPU, backend)
+def test_tensors_on_a_gpu_need_the_gpu_s_backend(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "open_device", lambda name: SimpleNamespace(name=name))
+    assert device_at(GPU, backend, "gradients").name == "cuda"
 
 
 def test_a_plan_from_measurements_of_the_cpu() -> None:

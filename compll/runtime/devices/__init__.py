@@ -6,6 +6,8 @@ import warnings
 from collections.abc import Callable
 from functools import cache
 
+import torch
+
 from compll.diagnostics import CompllError
 from compll.runtime.devices import cpu, emulator, presence
 from compll.runtime.devices.base import Device
@@ -45,6 +47,21 @@ def open_device(name: str) -> Device:
     if name not in _DEVICES:
         raise CompllError(f"backend needs one of auto, {', '.join(_DEVICES)}, got `{name}`")
     return _opened(name)
+
+
+def device_at(place: torch.device, backend: str, what: str) -> Device:
+    """The device that computes on tensors at `place`: the one called `backend`, or for "auto" whichever is for them.
+
+    Raises CompllError, calling the tensors `what`, where the backend does not run on them or is not there.
+    """
+    on_gpu = place.type == "cuda"
+    if not on_gpu and place.type != "cpu":
+        raise CompllError(f"{what} need to be on the CPU or a CUDA device, got `{place}`")
+    if backend != "auto" and (backend == "cuda") != on_gpu:
+        need = "CUDA tensors" if backend == "cuda" else "CPU tensors"
+        way = "'auto' or 'cuda'" if on_gpu else "'auto', 'cpu' or 'reference'"
+        raise CompllError(f"backend={backend!r} needs {need}, {what} are on `{place}`: take {way}")
+    return open_device("cuda" if on_gpu else backend)
 
 
 @cache
