@@ -13,7 +13,6 @@ from typing import Any, Protocol
 import torch
 import torch.distributed as dist
 
-from compll.diagnostics import CompllError
 from compll.runtime.exchange import Exchange
 from compll.runtime.streams import Streams
 
@@ -189,14 +188,3 @@ def from_first(collectives: Collectives, data: bytes) -> bytes:
     everyone = torch.empty(collectives.world_size * len(mine), dtype=torch.uint8, device=device)
     collectives.all_gather(everyone, mine, lambda: None).wait()
     return bytes(everyone[: len(mine)].tolist())
-
-
-def check_agreement(collectives: TorchCollectives, digest: bytes, what: str) -> None:
-    """Raise CompllError on every rank when the ranks' digests differ. `what` says what they are digests of."""
-    mine = torch.tensor(list(digest), dtype=torch.uint8, device=collectives.device)
-    everyone = torch.empty(collectives.world_size * len(mine), dtype=torch.uint8, device=collectives.device)
-    collectives.all_gather(everyone, mine, lambda: None).wait()
-    rows = everyone.cpu().view(collectives.world_size, -1)
-    different = [rank for rank in range(collectives.world_size) if not torch.equal(rows[rank], rows[0])]
-    if different:
-        raise CompllError(f"all ranks need the same {what}; it differs between rank 0 and rank {different[0]}")

@@ -1,11 +1,11 @@
 """Process groups of compll's own: on DDP's, its collectives would race the reducer's.
 
-Only this, `collectives` and `sync` call torch.distributed.
+Only this, `meeting`, `collectives` and `sync` call torch.distributed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -21,24 +21,32 @@ from compll.runtime.streams import Streams
 WATCHDOG_GRACE = timedelta(seconds=30)
 
 
+def check_groups(parent: dist.ProcessGroup, device: torch.device, own: dist.ProcessGroup | None) -> None:
+    """Raise UnsupportedError for a group that does not reach the device, CompllError where `own` is the DDP object's
+    `parent` or has other ranks."""
+    _check_reaches(parent, device, "the DDP object's")
+    if own is None:
+        return
+    if own is parent:
+        raise CompllError("process_group needs a group that nothing else uses, got that of the DDP object")
+    _check_reaches(own, device, "process_group")
+    needed, ranks = dist.get_process_group_ranks(parent), dist.get_process_group_ranks(own)
+    if ranks != needed:
+        raise CompllError(f"process_group needs the ranks of the DDP object, {needed}, got {ranks}")
+
+
 def open_collectives(
     parent: dist.ProcessGroup, streams: Streams, own: dist.ProcessGroup | None = None
 ) -> TorchCollectives:
-    """On `own`, a group that nothing else uses, or on a new group with the ranks and the timeout of `parent`.
+    """On `own`, a group that nothing else uses, or on a new group with the ranks and the timeout of `parent`; they are
+    as `check_groups` needs them.
 
-    All ranks must call this together. Raises CompllError when the ranks of `own` are others, or when a part of all
-    ranks cannot make a group by itself, and UnsupportedError for a group that does not reach the device.
+    All ranks must call this together. Raises CompllError when a part of all ranks cannot make a group by itself.
     """
-    if own is parent:
-        raise CompllError("process_group needs a group that nothing else uses, got that of the DDP object")
-    _check_reaches(parent, streams.device, "the DDP object's")
-    needed = dist.get_process_group_ranks(parent)
-    if own is None:
-        return TorchCollectives(_new_group(parent, streams, needed), streams, closes=not _is_partial(parent))
-    _check_reaches(own, streams.device, "process_group")
-    if (ranks := dist.get_process_group_ranks(own)) != needed:
-        raise CompllError(f"process_group needs the ranks of the DDP object, {needed}, got {ranks}")
-    return TorchCollectives(own, streams, closes=False)
+    if own is not None:
+        return TorchCollectives(own, streams, closes=False)
+    ranks = dist.get_process_group_ranks(parent)
+    return TorchCollectives(_new_group(parent, streams, ranks), streams, closes=not _is_partial(parent))
 
 
 def _check_reaches(group: dist.ProcessGroup, device: torch.device, whose: str) -> None:
@@ -60,10 +68,9 @@ def backend_of(group: dist.ProcessGroup, device: torch.device) -> str | None:
     return name
 
 
-def open_nodes(
-    parent: dist.ProcessGroup, streams: Streams, node_size: int
-) -> tuple[TorchCollectives, TorchCollectives]:
-    """The collectives inside this rank's node, and those of the ranks with its place in theirs; for all ranks to call.
+def open_nodes(parent: dist.ProcessGroup, streams: Streams, node_size: int) -> Iterator[TorchCollectives]:
+    """The collectives inside this rank's node, then those of the ranks with its place in theirs; for all ranks to take
+    together. Each is the caller's to close before the next is made, which may fail.
 
     Raises CompllError unless the ranks make nodes of `node_size`.
     """
@@ -72,14 +79,12 @@ def open_nodes(
         raise CompllError(f"node_size needs to divide the number of ranks, {len(ranks)}, got {node_size}")
     nodes = [ranks[first : first + node_size] for first in range(0, len(ranks), node_size)]
     places = [ranks[place::node_size] for place in range(node_size)]
-    return _own_of(parent, streams, nodes), _own_of(parent, streams, places)
-
-
-def _own_of(parent: dist.ProcessGroup, streams: Streams, groups: Sequence[Sequence[int]]) -> TorchCollectives:
-    """A new group for each of these sets of ranks; the one that this rank is in."""
     me, partial = dist.get_rank(), _is_partial(parent)
-    made = [(ranks, _new_group(parent, streams, ranks)) for ranks in groups if me in ranks or not partial]
-    return next(TorchCollectives(group, streams, closes=not partial) for ranks, group in made if me in ranks)
+    for ranks in (*nodes, *places):
+        if me in ranks or not partial:  # all ranks make all groups, where they can
+            group = _new_group(parent, streams, ranks)
+            if me in ranks:
+                yield TorchCollectives(group, streams, closes=not partial)
 
 
 def _new_group(parent: dist.ProcessGroup, streams: Streams, ranks: Sequence[int]) -> Any:

@@ -7,6 +7,7 @@ knows DDP.
 import logging
 import os
 from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import Any, Union
 
 import torch
@@ -19,8 +20,10 @@ from compll.runtime.compressor import Compressor
 from compll.runtime.devices import device_at
 from compll.runtime.executor import Bucket
 from compll.runtime.gradients import cut_bucket, gradient_table
+from compll.runtime.groups import check_groups
 from compll.runtime.load import load
-from compll.runtime.opening import Opening
+from compll.runtime.meeting import Meeting
+from compll.runtime.opening import COMPARED, Opening
 from compll.runtime.options import split_arguments
 from compll.runtime.payload import Payload
 from compll.runtime.placement import check_plan, device_of, other_collectives
@@ -29,7 +32,7 @@ from compll.runtime.stats import SyncStats, summary
 from compll.runtime.streams import open_streams
 from compll.runtime.trace import chrome_trace
 from compll.runtime.worker import Worker
-from compll.runtime.wrapped import check_model
+from compll.runtime.wrapped import check_takes_hook, check_wrapper
 
 log = logging.getLogger("compll")
 
@@ -39,7 +42,7 @@ class SyncState:
 
     Args:
         ddp: the wrapped model, before its first backward pass. All ranks make their SyncState together, with equal
-            arguments: a process group is made, and the arguments are compared.
+            arguments, which are compared: all of them get it, or all raise.
         compressor: a built-in name, the path of a `.cll` file, or a `Compressor`.
         arguments: the options of `SyncOptions` and parameters of the program; a parameter may be a schedule
             {step: value from this step on}.
@@ -52,29 +55,19 @@ class SyncState:
     def __init__(
         self, ddp: DistributedDataParallel, compressor: Union[str, os.PathLike[str], Compressor], **arguments: Any
     ) -> None:
-        check_model(ddp)
-        if not isinstance(compressor, Compressor):
-            compressor = load(compressor, backend=arguments.get("backend", "auto"))
-        self.options, given = split_arguments(arguments, tuple(compressor.params), compressor.name)
-        self._table = gradient_table(ddp.module, self.options.min_numel, ddp.parameters_to_ignore)
-        device = device_of({spec.name: parameter.device for parameter, spec in self._table.items()})
-        device_at(device, compressor.backend, "gradients of this model")
-        check_plan(device, self.options.plan)
-        others = ", ".join(other_collectives(ddp.module, ddp.find_unused_parameters))
-        if others and device.type == "cuda":
-            log.warning("%s: DDP's collectives run beside compll's on the GPU, see docs/training.md", others)
-        specs = list(self._table.values())
-        opening = Opening(options=self.options, compressor=compressor, given=given, specs=specs)
-        self._streams = open_streams(device)
-        try:
+        check_wrapper(ddp)
+        meeting = Meeting(ddp.process_group)
+        opening, device = meeting.together(lambda: self._prepared(ddp, compressor, arguments))
+        meeting.agree(opening.digest, COMPARED)
+        with ExitStack() as opened:
+            self._streams = open_streams(device)
+            opened.callback(self._streams.close)
             with self._streams.working():
-                settings = opening.open(ddp.process_group, self._streams)
-        except BaseException:
-            self._streams.close()
-            raise
+                settings = meeting.together(lambda: opening.open(ddp.process_group, self._streams, opened))
+            opened.pop_all()
         self._codec, self._following = settings.codec, settings.following
         self._worker = Worker(settings)
-        log.info("%r with %s, %d of %d gradients compressed", compressor, self.options, *self._counts())
+        log.info("%r with %s, %d of %d gradients compressed", opening.compressor, self.options, *self._counts())
 
     @property
     def compressor(self) -> Compressor:
@@ -160,6 +153,26 @@ class SyncState:
         self._worker.close()
 
     # --- helpers -----------------------------------------------------------------------------------------------------
+
+    def _prepared(
+        self, ddp: DistributedDataParallel, compressor: Union[str, os.PathLike[str], Compressor], arguments: Any
+    ) -> tuple[Opening, torch.device]:
+        """All that a rank can find out about its arguments by itself, and where its gradients are."""
+        check_takes_hook(ddp)
+        if not isinstance(compressor, Compressor):
+            compressor = load(compressor, backend=arguments.get("backend", "auto"))
+        self.options, given = split_arguments(arguments, tuple(compressor.params), compressor.name)
+        self._table = gradient_table(ddp.module, self.options.min_numel, ddp.parameters_to_ignore)
+        device = device_of({spec.name: parameter.device for parameter, spec in self._table.items()})
+        device_at(device, compressor.backend, "gradients of this model")
+        check_plan(device, self.options.plan)
+        check_groups(ddp.process_group, device, self.options.process_group)
+        others = ", ".join(other_collectives(ddp.module, ddp.find_unused_parameters))
+        if others and device.type == "cuda":
+            log.warning("%s: DDP's collectives run beside compll's on the GPU, see docs/training.md", others)
+        specs = list(self._table.values())
+        opening = Opening(options=self.options, compressor=compressor, given=given, specs=specs)
+        return opening, device
 
     def _counts(self) -> tuple[int, int]:
         routes = self.plan.routes.values()

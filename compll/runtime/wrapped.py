@@ -7,14 +7,18 @@ from torch.nn.parallel import DistributedDataParallel
 from compll.diagnostics import CompllError, UnsupportedError
 
 
-def check_model(ddp: object) -> None:
-    """Raise UnsupportedError for another wrapper than DDP, CompllError for a DDP object that takes no hook."""
+def check_wrapper(ddp: object) -> None:
+    """Raise UnsupportedError for another wrapper than DDP."""
     kind = type(ddp).__name__
     if not isinstance(ddp, DistributedDataParallel):
         raise UnsupportedError(
             f"SyncState needs a model wrapped in DistributedDataParallel, got `{kind}`; FSDP and other wrappers are "
             "not supported: wrap the plain model in torch.nn.parallel.DistributedDataParallel"
         )
+
+
+def check_takes_hook(ddp: DistributedDataParallel) -> None:
+    """Raise UnsupportedError for a model that FSDP has sharded, CompllError for a DDP object that takes no hook."""
     sharded = [name for name, m in ddp.module.named_modules() if "FSDP" in type(m).__name__ or _is_fsdp(type(m))]
     if sharded:
         raise UnsupportedError(f"module `{sharded[0] or 'model'}` is sharded by FSDP, which is not supported under DDP")

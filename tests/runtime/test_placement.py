@@ -15,7 +15,7 @@ from compll.diagnostics import CompllError, UnsupportedError
 from compll.runtime import devices, groups
 from compll.runtime.collectives import TorchCollectives
 from compll.runtime.devices import device_at
-from compll.runtime.groups import backend_of, group_timeout, open_collectives
+from compll.runtime.groups import backend_of, check_groups, group_timeout, open_collectives
 from compll.runtime.placement import check_plan, device_of, other_collectives
 from compll.runtime.streams import CudaStreams, HostStreams
 
@@ -88,24 +88,28 @@ def test_who_else_talks_during_backward() -> None:
 @pytest.mark.parametrize(
     "backends, found", [({"cpu": "gloo", "cuda": "gloo"}, "gloo"), ({"cpu": "gloo"}, "nothing")], ids=["gloo", "none"]
 )
-def test_a_group_without_nccl(
-    backends: dict[str, str], found: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    install(FakeDevice(), monkeypatch)
-    streams = CudaStreams(GPU)
+def test_a_group_without_nccl(backends: dict[str, str], found: str) -> None:
     expected = f"gradients on `cuda:0` need a process group with NCCL, the DDP object's has {found} for them"
     with pytest.raises(UnsupportedError, match=expected):
-        open_collectives(group(**backends), streams)
-    monkeypatch.setattr(groups.dist, "get_process_group_ranks", lambda given: [0])
+        check_groups(group(**backends), GPU, None)
     expected = f"gradients on `cuda:0` need a process group with NCCL, process_group has {found} for them"
     with pytest.raises(UnsupportedError, match=expected):
-        open_collectives(group(cuda="nccl"), streams, group(**backends))
+        check_groups(group(cuda="nccl"), GPU, group(**backends))
 
 
 def test_a_group_without_gloo() -> None:
     expected = "gradients on `cpu` need a process group with Gloo, the DDP object's has nothing for them"
     with pytest.raises(UnsupportedError, match=expected):
-        open_collectives(group(cuda="nccl"), HostStreams())
+        check_groups(group(cuda="nccl"), CPU, None)
+
+
+def test_a_group_of_other_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    parent, own = group(cpu="gloo"), group(cpu="gloo")
+    monkeypatch.setattr(groups.dist, "get_process_group_ranks", lambda given: [0, 1] if given is parent else [0])
+    with pytest.raises(CompllError, match=r"process_group needs the ranks of the DDP object, \[0, 1\], got \[0\]"):
+        check_groups(parent, CPU, own)
+    with pytest.raises(CompllError, match="nothing else uses, got that of the DDP object"):
+        check_groups(parent, CPU, parent)
 
 
 @pytest.mark.parametrize("device, backend, seconds", [(GPU, "nccl", 37), (CPU, "gloo", 7)])

@@ -51,3 +51,8 @@ def check_strategies(compressor: Compressor, used: Iterable[str]) -> None:
             )
         if strategy == "rounds" and not compressor.reduces_inside:
             raise UnsupportedError(f"strategy 'rounds' needs collectives in encode, which `{compressor.name}` has not")
+        problem = why_not_added(compressor) if strategy == "allreduce" else ""
+        if problem:
+            raise UnsupportedError(
+                f"strategy='allreduce' needs payloads that add, but {problem}; use strategy='allgather'"
+            )

@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from compll.diagnostics import UnsupportedError
 from compll.runtime.collectives import Handle
 from compll.runtime.envelope import FINITE, HAS_GRADIENT, SOUND, Envelope, counted, votes
 from compll.runtime.rounding import divide
-from compll.runtime.sections import typed_sections, why_not_added
+from compll.runtime.sections import typed_sections
 from compll.runtime.strategies.base import Context, Unit, Unshared
 from compll.runtime.tasks import Graph, Kind, chain, compute, transfer
 
@@ -23,14 +22,7 @@ COUNTED = (HAS_GRADIENT, FINITE, SOUND)
 
 
 class AllReduce(Unshared):
-    """The strategy for linear programs: its traffic does not grow with the number of ranks."""
-
-    def __init__(self, context: Context) -> None:
-        if problem := why_not_added(context.codec.own.first):
-            raise UnsupportedError(
-                f"strategy='allreduce' needs payloads that add, but {problem}; use strategy='allgather'"
-            )
-        super().__init__(context)
+    """The strategy for programs whose payloads add: its traffic does not grow with the number of ranks."""
 
     def open(self, unit: Unit) -> Graph:
         exchange = _Exchange(self._context, unit)
