@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import timedelta
 from typing import Any, Protocol
 
 import torch
@@ -20,6 +22,9 @@ log = logging.getLogger("compll")
 
 #: Under its new name where torch has it: the old one warns there on every rank.
 gather_into = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+
+
+NOBODYS_TAG = 1  # others' messages have 0
 
 
 class Handle(Protocol):
@@ -62,8 +67,8 @@ class Collectives(Protocol):
         """What this rank has handed to operations so far; what it sends to itself is not counted."""
 
     def close(self, *, unfinished: bool = False) -> None:
-        """Give the process group up, where that is safe. Nothing may be called afterwards. `unfinished`: some operation
-        is still on its way, perhaps for ever."""
+        """Give the process group up, where that is safe. Nothing may be called afterwards. `unfinished`: other ranks
+        may wait for this one, or this one for them, for ever; then the group ends, whoever made it."""
 
 
 class _Works:
@@ -156,12 +161,15 @@ class TorchCollectives:
         group, self._group = self._group, None
         if group is None or not dist.is_initialized():
             return
+        if unfinished and self.device.type == "cpu" and self._world_size > 1:
+            _disconnect(group, (self._rank + 1) % self._world_size)
         if self._exchange is not None:
             self._exchange.close()
         if unfinished and self.device.type == "cuda":
             _abort(group)
         elif self._closes:
-            dist.destroy_process_group(group)
+            with suppress(ValueError):  # it was destroyed with all groups, and others have been made since
+                dist.destroy_process_group(group)
 
 
 def _mine_and_others(parts: Sequence[torch.Tensor], rank: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -175,6 +183,15 @@ def _abort(group: Any) -> None:
         group.abort()
     except RuntimeError as problem:
         log.warning("the process group could not be aborted: %s", problem)
+
+
+def _disconnect(group: Any, other: int) -> None:
+    """Let whoever waits in a group of Gloo's know that it is over. Gloo aborts nothing, and a group that is destroyed
+    stays connected as long as somebody waits in it; but a wait that takes too long closes all its connections, here for
+    a message to which nobody gives this tag."""
+    with suppress(RuntimeError):
+        work: Any = dist.irecv(torch.empty(1), group=group, group_src=other, tag=NOBODYS_TAG)
+        work.wait(timedelta(milliseconds=1))
 
 
 def from_first(collectives: Collectives, data: bytes) -> bytes:

@@ -36,8 +36,9 @@ class Exchange:
         return exchanging
 
     def close(self) -> None:
-        """Wait a few seconds for what was begun, no longer."""
+        """Wait a few seconds for what was begun, no longer, and let go of the group."""
         self._arrivals.close()
+        self._group = None
 
 
 class Exchanging:

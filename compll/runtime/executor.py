@@ -82,6 +82,7 @@ class Executor:
         self._progress = Progress()
         self.totals = Totals()
         self.doing = ""
+        self.announced = False  # whether the other ranks have heard of a failure in messages of this rank
 
     @property
     def unfinished(self) -> list[Bucket]:
@@ -89,14 +90,9 @@ class Executor:
         return self._progress.buckets
 
     @property
-    def in_flight(self) -> bool:
-        """Whether a collective is on its way."""
-        return bool(self._progress.flights)
-
-    @property
     def patience(self) -> float | None:
         """How many seconds the oldest collective on its way may still take; None: whatever it takes."""
-        if self._settings.patience_s is None or not self.in_flight:
+        if self._settings.patience_s is None or not self._progress.flights:
             return None
         oldest = next(iter(self._progress.flights.values()))
         return max(0.0, oldest.start + self._settings.patience_s - time.perf_counter())
@@ -109,7 +105,11 @@ class Executor:
     # --- events ------------------------------------------------------------------------------------------------------
 
     def accept(self, bucket: Bucket) -> Iterator[Event]:
-        """Take a bucket in. Raises CompllError for one out of turn."""
+        """Take a bucket in. Raises CompllError for one out of turn.
+
+        What fails here cannot be announced: what this rank would send is laid out by what has failed. The others hear
+        of it because their connections to this rank close (`TorchCollectives.close`).
+        """
         buckets, clock = self._progress.buckets, self._progress.clock
         if bucket.index != len(buckets) or (buckets and buckets[-1].last):
             raise CompllError(
@@ -135,8 +135,9 @@ class Executor:
         """A collective is complete: make its results usable. Raises when it failed."""
         flight = self._progress.flights.pop(event)
         self._name_work("receiving", event.unit)
-        if flight.handle is not None:
-            flight.handle.wait()
+        handle, flight.handle = flight.handle, None  # which knows the flight, and keeps connections open
+        if handle is not None:
+            handle.wait()
         self._took(Kind.RECV, event.unit, flight.start, flight.end)
 
     # --- instructions ------------------------------------------------------------------------------------------------
@@ -185,6 +186,7 @@ class Executor:
 
     def _finish(self) -> None:
         if self._progress.failure is not None:
+            self.announced = True
             self.doing, problem = self._progress.failure
             raise problem
         codec = self._settings.codec

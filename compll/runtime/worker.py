@@ -109,7 +109,7 @@ class _Thread:
                 self._work()
         except Exception as problem:  # whatever it is, DDP must hear of it
             self._fail(problem)
-        unfinished = self.executor.in_flight
+        unfinished = self.failure.in_step and not self.executor.announced
         self.executor.give_up()
         with ExitStack() as end:
             end.callback(self.settings.streams.close)

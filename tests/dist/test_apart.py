@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import beginning
+import leaving
 import pytest
 from apart import Case, run_apart
 from harness import Outcome
 
-CASES = [*beginning.CASES]
+CASES = [*beginning.CASES, *leaving.CASES]
 
 
 @pytest.fixture(scope="module")
