@@ -32,7 +32,7 @@ def check_identity(saved: Mapping[str, Any], identity: Mapping[str, Any]) -> Non
     if missing:
         raise CompllError(f"saved state has no `{missing[0]}`: it is incomplete")
     step = saved["step"]
-    if not isinstance(step, int) or step < 0:
+    if isinstance(step, bool) or not isinstance(step, int) or step < 0:
         raise CompllError(f"saved state: `step` needs a whole number of at least 0, got {step!r}")
     if saved["world_size"] != identity["world_size"]:
         raise CompllError(
@@ -51,8 +51,9 @@ def check_states(saved: Mapping[str, Any], states: Mapping[str, State]) -> None:
     if not isinstance(saved, Mapping):
         raise CompllError(f"saved state: `states` needs a dictionary, got {type(saved).__name__}")
     if saved.keys() != states.keys():
-        different = sorted(saved.keys() ^ states.keys())
-        raise CompllError(f"saved state and model differ in which parameters are compressed: `{different[0]}`")
+        missing, more = sorted(states.keys() - saved.keys()), sorted(map(str, saved.keys() - states.keys()))
+        differs = f"no `{missing[0]}`, which this run has" if missing else f"`{more[0]}`, which this run has not"
+        raise CompllError(f"the saved state has {differs}: give the model, plan and options that it was saved with")
     for name, state in states.items():
         try:
             state.clone().load_state_dict(saved[name])

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from compll.diagnostics import CompllError
+from compll.runtime.checks import check_dense, check_shape
 
 
 @dataclass(slots=True, kw_only=True)
@@ -97,8 +98,8 @@ class State:
         }
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
-        """Take over saved values, from whatever device. Raises CompllError naming the tensor that is missing or has
-        another shape."""
+        """Take over saved values, from whatever device. Raises CompllError naming the tensor that is missing, is one
+        too many, or has another shape or dtype or elements that are not finite; then nothing has changed."""
         if not isinstance(saved, Mapping) or not isinstance(saved.get("states"), Mapping) or "residual" not in saved:
             raise CompllError("state: need a dictionary with `residual` and `states`")
         theirs = dict(State(residual=saved["residual"], states=dict(saved["states"])).tensors())
@@ -106,12 +107,22 @@ class State:
         if mine.keys() != theirs.keys():
             raise CompllError(f"state: need {_names(mine)}, got {_names(theirs)}")
         for name, tensor in mine.items():
-            if not isinstance(theirs[name], torch.Tensor):
-                raise CompllError(f"`{name}` needs a tensor, got {type(theirs[name]).__name__}")
-            if tensor.shape != theirs[name].shape:
-                raise CompllError(f"`{name}` needs shape {tuple(tensor.shape)}, got {tuple(theirs[name].shape)}")
+            _check_like(tensor, theirs[name], name)
         for name, tensor in mine.items():
             tensor.copy_(theirs[name])
+
+
+def _check_like(mine: torch.Tensor, theirs: object, name: str) -> None:
+    """Encode leaves nothing behind that is not finite, and would spread it, unless a program starts from `inf`."""
+    if not isinstance(theirs, torch.Tensor):
+        raise CompllError(f"`{name}` needs a tensor, got {type(theirs).__name__}")
+    check_dense(theirs, name)
+    check_shape(theirs, mine.shape, name)
+    if theirs.dtype != mine.dtype:
+        raise CompllError(f"`{name}` needs {mine.dtype}, got {theirs.dtype}")
+    broken = int((theirs.isnan() if mine.isinf().any() else theirs.isfinite().logical_not_()).sum())
+    if broken:
+        raise CompllError(f"`{name}` needs finite elements, got {broken} of {theirs.numel()} that are NaN or infinite")
 
 
 def _names(tensors: Mapping[str, torch.Tensor]) -> str:

@@ -57,7 +57,7 @@ def a_bucket_that_cannot_be_opened_ends_all(ranks: Ranks) -> None:
 
 
 def groups_that_stay_end_too(ranks: Ranks) -> None:
-    """A group of a part of all ranks is not destroyed, nor is one that was given; who waits there hears all the same."""
+    """A group of a part of all ranks is not destroyed, nor is one that was given; who waits there hears it anyway."""
     part, spare = dist.new_group([0, 1]), dist.new_group([0, 1])
     if ranks.rank == 2:
         return

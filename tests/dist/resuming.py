@@ -136,6 +136,21 @@ def what_is_refused_changes_nothing(ranks: Ranks) -> None:
     assert same(after, sync.state_dict())
 
 
+def what_one_rank_cannot_load_is_named_there(ranks: Ranks) -> None:
+    """The others have loaded; they hear of it when that rank leaves, and go on with it where it loads another state."""
+    ddp = ranks.ddp(given_model())
+    sync = compll.attach(ddp, "topk", backend=BACKEND)
+    backward(ddp, wanted(ranks.rank, 0))
+    saved = sync.state_dict()
+    if ranks.rank == 0:
+        broken = through_a_file(saved)
+        broken["states"]["first"]["residual"][3, 4:6] = torch.nan
+        with pytest.raises(CompllError, match="`first`: `residual` needs finite elements, got 2 of 1200 that are NaN"):
+            sync.load_state_dict(broken)
+    sync.load_state_dict(saved)
+    assert ranks.agree(list(backward(ddp, wanted(ranks.rank, 1)).values()))
+
+
 def ranks_that_load_different_steps_all_raise(ranks: Ranks) -> None:
     for name in ("randomk", "topk"):
         ddp = ranks.ddp(given_model())
@@ -166,7 +181,7 @@ def what_does_not_fit_is_refused_by_name(ranks: Ranks) -> None:
         ({"source_hash": "x"}, "`source_hash`"),
         ({"seed": 4}, "`seed` needs to be 0, got 4"),
         ({"format": 99}, r"saved state needs format \d, got 99"),
-        ({"states": {}}, "differ in which parameters are compressed: `conv`"),
+        ({"states": {}}, "the saved state has no `conv`, which this run has"),
     ]:
         with pytest.raises(CompllError, match=text):
             sync.load_state_dict({**saved, **change})
@@ -182,6 +197,7 @@ CASES = [
     (a_whole_training_resumes_to_equal_bits, 3),
     (what_is_saved_does_not_change_later, 2),
     (what_is_refused_changes_nothing, 2),
+    (what_one_rank_cannot_load_is_named_there, 2),
     (ranks_that_load_different_steps_all_raise, 2),
     (what_is_saved_says_whose_it_is, 2),
     (what_does_not_fit_is_refused_by_name, 2),
