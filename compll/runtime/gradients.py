@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from compll.diagnostics import CompllError
+from compll.diagnostics import CompllError, UnsupportedError
 from compll.runtime.program import GRADIENT_DTYPES
 
 PROBE = 1024  # elements looked at before a whole gradient is searched for anything but zeros
@@ -50,7 +50,7 @@ GradientTable = Mapping[torch.Tensor, GradientSpec]
 def gradient_table(module: nn.Module, min_numel: int, ignored: Iterable[str] = ()) -> dict[torch.Tensor, GradientSpec]:
     """The gradients that will be synchronised, by parameter. `ignored` are the names that DDP leaves alone.
 
-    Raises CompllError for one with sparse gradients.
+    Raises CompllError for one with sparse gradients, UnsupportedError for complex ones.
     """
     skipped = frozenset(ignored)
     _refuse_sparse(module)
@@ -58,6 +58,11 @@ def gradient_table(module: nn.Module, min_numel: int, ignored: Iterable[str] = (
     for index, (name, parameter) in enumerate(module.named_parameters()):
         if not parameter.requires_grad or name in skipped:
             continue
+        if parameter.is_complex():
+            raise UnsupportedError(
+                f"parameter `{name}` is of {parameter.dtype}, whose gradients DDP hands to a hook by halves: keep it "
+                "as real numbers, and make them complex in forward (torch.view_as_complex)"
+            )
         large = parameter.dim() >= 2 and parameter.numel() >= max(min_numel, 1)
         table[parameter] = GradientSpec(
             name=name,
@@ -68,6 +73,13 @@ def gradient_table(module: nn.Module, min_numel: int, ignored: Iterable[str] = (
             contiguous=parameter.is_contiguous(),
         )
     return table
+
+
+def left_out(specs: Iterable[GradientSpec], min_numel: int) -> str:
+    """The gradients that would be compressed if their dtype were another; empty where there are none."""
+    large = (s for s in specs if len(s.shape) >= 2 and s.shape.numel() >= max(min_numel, 1))
+    names = [f"`{s.name}` ({s.dtype})" for s in large if not s.compressible]
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _refuse_sparse(module: nn.Module) -> None:

@@ -19,7 +19,7 @@ from compll.runtime.checkpoint import check_identity, check_states, saved_state
 from compll.runtime.compressor import Compressor
 from compll.runtime.devices import device_at
 from compll.runtime.executor import Bucket
-from compll.runtime.gradients import cut_bucket, gradient_table
+from compll.runtime.gradients import cut_bucket, gradient_table, left_out
 from compll.runtime.groups import check_groups
 from compll.runtime.load import load
 from compll.runtime.meeting import Meeting
@@ -171,6 +171,8 @@ class SyncState:
         if others and device.type == "cuda":
             log.warning("%s: DDP's collectives run beside compll's on the GPU, see docs/training.md", others)
         specs = list(self._table.values())
+        if wide := left_out(specs, self.options.min_numel):
+            log.warning("of a dtype that is not compressed, and sent as they are: %s; see docs/training.md", wide)
         opening = Opening(options=self.options, compressor=compressor, given=given, specs=specs)
         return opening, device
 

@@ -8,12 +8,14 @@ import threading
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from harness import BACKEND, Given, Ranks, backward, draw, given_model, residuals, wanted
 from torch import nn
 
 import compll
 from compll import SyncState
+from compll.runtime.sync import log
 
 
 def unused_on_every_rank_keeps_the_residual(ranks: Ranks) -> None:
@@ -135,7 +137,11 @@ class Odd(nn.Module):
 
 def odd_parameters(ranks: Ranks) -> None:
     ddp = ranks.ddp(Odd())
-    sync = compll.attach(ddp, "topk", ratio=1.0, backend=BACKEND)
+    with pytest.MonkeyPatch.context() as patch:
+        said: list[str] = []
+        patch.setattr(log, "warning", lambda text, *given: said.append(text % given))
+        sync = compll.attach(ddp, "topk", ratio=1.0, backend=BACKEND)
+    assert len(said) == 1 and "`wide` (torch.float64)" in said[0]
     for _ in range(2):
         ddp.zero_grad()
         ddp(float(ranks.rank + 1)).backward()

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from compll import CompllError
-from compll.runtime.gradients import PROBE, _all_at_once, cut_bucket, gradient_table, which_are_zero
+from compll import CompllError, UnsupportedError
+from compll.runtime.gradients import PROBE, _all_at_once, cut_bucket, gradient_table, left_out, which_are_zero
 
 
 class Model(nn.Module):
@@ -37,6 +37,23 @@ def test_table_names_indexes_and_choices() -> None:
 def test_empty_gradients_are_dense_even_with_min_numel_0() -> None:
     specs = gradient_table(Model(), 0).values()
     assert {s.name for s in specs if s.compressible} == {"small", "large", "skipped"}
+
+
+def test_what_is_large_but_of_another_dtype_is_named() -> None:
+    specs = gradient_table(Model(), 1024).values()
+    assert left_out(specs, 1024) == "`wide` (torch.float64)"
+    five = nn.ParameterList(nn.Parameter(torch.zeros(4, 4, dtype=torch.float64)) for _ in range(5))
+    assert left_out(gradient_table(five, 1).values(), 1).endswith("`2` (torch.float64) and 2 more")
+    assert left_out(gradient_table(nn.Linear(64, 64), 1024).values(), 1024) == ""
+
+
+def test_complex_parameters_are_refused_by_name() -> None:
+    """DDP's bucket has twice as many real numbers, of which a hook is told the first half."""
+    model = nn.ParameterDict({"turned": nn.Parameter(torch.zeros(4, 4, dtype=torch.complex64))})
+    with pytest.raises(UnsupportedError, match="parameter `turned` is of torch.complex64, .*torch.view_as_complex"):
+        gradient_table(model, 1024)
+    model.requires_grad_(False)
+    assert gradient_table(model, 1024) == {}
 
 
 def test_sparse_embedding_is_refused_by_name() -> None:
