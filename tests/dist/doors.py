@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from harness import BACKEND, Ranks, equal, given_model
+from harness import BACKEND, Ranks, attach, backward, equal, given_model, wanted
 from replicas import network, train
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
@@ -50,6 +50,52 @@ def what_cannot_be_synchronised_is_refused_by_name(ranks: Ranks) -> None:
         compll.sync_hook({}, None)  # type: ignore[arg-type]
 
 
+def what_is_closed_can_be_read(ranks: Ranks) -> None:
+    ddp = ranks.ddp(network())
+    sync = compll.attach(ddp, "topk", backend=BACKEND)
+    train(ddp, ranks.rank, 2)
+    before = sync.state_dict()
+    sync.close()
+    sync.close()
+    assert sync.stats().steps == sync.step == 2 and sync.trace()["traceEvents"]
+    after = sync.state_dict()["states"]
+    assert all(torch.equal(state["residual"], after[name]["residual"]) for name, state in before["states"].items())
+
+
+def another_compressor_takes_over(ranks: Ranks) -> None:
+    """The model is wrapped anew: a DDP object keeps its one hook for good."""
+    model = network()
+    for name, strategy in (("topk", "auto"), ("onebit", "ps"), ("randomk", "allreduce")):
+        ddp = ranks.ddp(model)
+        sync = attach(ranks, ddp, name, strategy=strategy, backend=BACKEND)
+        assert ranks.agree(train(ddp, ranks.rank, 2)) and sync.compressor.name == name
+        sync.close()
+        with pytest.raises(CompllError, match="already has a communication hook"):
+            attach(ranks, ddp, name, backend=BACKEND)
+
+
+def two_models_synchronise_side_by_side(ranks: Ranks) -> None:
+    """In one backward pass, whose buckets come in turns; each as if it were alone."""
+    alone = []
+    for name in ("topk", "onebit"):
+        ddp = ranks.ddp(given_model(), bucket_cap_mb=0.004)
+        sync = compll.attach(ddp, name, backend=BACKEND)
+        alone += [list(backward(ddp, wanted(ranks.rank, step)).values()) for step in range(3)]
+        sync.close()
+    models = [ranks.ddp(given_model(), bucket_cap_mb=0.004) for _ in range(2)]
+    syncs = [compll.attach(ddp, name, backend=BACKEND) for ddp, name in zip(models, ("topk", "onebit"))]
+    for step in range(3):
+        for ddp in models:
+            ddp.zero_grad(set_to_none=True)
+        torch.stack([ddp(wanted(ranks.rank, step)) for ddp in models]).sum().backward()
+        for position, ddp in enumerate(models):
+            got = [p.grad for p in ddp.module.parameters()]
+            assert equal(got, alone[3 * position + step]), (position, step)
+    syncs[0].close()
+    backward(models[1], wanted(ranks.rank, 3))
+    syncs[1].close()
+
+
 def the_python_reducer_is_refused_by_name(ranks: Ranks) -> None:
     with torch._dynamo.config.patch(optimize_ddp="python_reducer"):
         ddp = ranks.ddp(nn.Linear(40, 40))
@@ -76,8 +122,13 @@ CASES = [
         the_hook_may_be_registered_by_hand,
         a_second_hook_is_explained,
         what_cannot_be_synchronised_is_refused_by_name,
+        what_is_closed_can_be_read,
+        another_compressor_takes_over,
+        two_models_synchronise_side_by_side,
         the_python_reducer_is_refused_by_name,
         the_hook_of_mixed_precision_is_in_the_way,
     )),
+    (another_compressor_takes_over, 3),
+    (two_models_synchronise_side_by_side, 3),
     (other_wrappers_are_refused_by_name, 3),
 ]  # fmt: skip
