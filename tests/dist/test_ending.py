@@ -67,9 +67,9 @@ def run(folder: Path, *arguments: object, world: int = WORLD) -> list[str]:
     return texts
 
 
-def harmed(folder: Path, misfortune: str, rank: int, step: int) -> list[Ended]:
+def harmed(folder: Path, misfortune: str, rank: int, step: int, world: int = WORLD) -> list[Ended]:
     """How the ranks other than `rank` end."""
-    with started(folder, WORLD, TIMEOUT_S, misfortune, rank, step) as processes:
+    with started(folder, world, TIMEOUT_S, misfortune, rank, step) as processes:
         _wait_for(folder / "struck")
         begin = time.monotonic()
         ends = []
@@ -111,9 +111,12 @@ def check_ends(ends: Sequence[Ended]) -> None:
         assert re.search(CLEAR, ended.text) and ended.text.count("Traceback") == 1, ended.text
 
 
+@pytest.mark.parametrize("world", [2, WORLD])  # two exchange in another way than more
 @pytest.mark.parametrize("misfortune", ["stop", "raise"])
-def test_the_others_end_in_time_with_a_clear_error(misfortune: str, undisturbed: Path, tmp_path: Path) -> None:
-    check_ends(harmed(tmp_path, misfortune, rank=1, step=3))
+def test_the_others_end_in_time_with_a_clear_error(
+    misfortune: str, world: int, undisturbed: Path, tmp_path: Path
+) -> None:
+    check_ends(harmed(tmp_path, misfortune, rank=1, step=3, world=world))
 
 
 def test_a_job_that_lost_a_rank_resumes(undisturbed: Path, tmp_path: Path) -> None:
