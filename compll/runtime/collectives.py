@@ -7,7 +7,7 @@ no more than note it. Waiting inside such a callback deadlocks Gloo.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Protocol
@@ -161,8 +161,8 @@ class TorchCollectives:
         group, self._group = self._group, None
         if group is None or not dist.is_initialized():
             return
-        if unfinished and self.device.type == "cpu" and self._world_size > 1:
-            _disconnect(group, (self._rank + 1) % self._world_size)
+        if unfinished and self.device.type == "cpu":
+            _disconnect(group, set(range(self._world_size)) - {self._rank})
         if self._exchange is not None:
             self._exchange.close()
         if unfinished and self.device.type == "cuda":
@@ -185,13 +185,14 @@ def _abort(group: Any) -> None:
         log.warning("the process group could not be aborted: %s", problem)
 
 
-def _disconnect(group: Any, other: int) -> None:
+def _disconnect(group: Any, others: Iterable[int]) -> None:
     """Let whoever waits in a group of Gloo's know that it is over. Gloo aborts nothing, and a group that is destroyed
     stays connected as long as somebody waits in it; but a wait that takes too long closes all its connections, here for
-    a message to which nobody gives this tag."""
-    with suppress(RuntimeError):
-        work: Any = dist.irecv(torch.empty(1), group=group, group_src=other, tag=NOBODYS_TAG)
-        work.wait(timedelta(milliseconds=1))
+    a message to which nobody gives this tag, from the first of the others that is still there."""
+    for other in others:
+        with suppress(RuntimeError):
+            work: Any = dist.irecv(torch.empty(1), group=group, group_src=other, tag=NOBODYS_TAG)
+            work.wait(timedelta(milliseconds=1))
 
 
 def from_first(collectives: Collectives, data: bytes) -> bytes:
