@@ -75,8 +75,12 @@ def door(gpu: FakeGpu) -> ModuleType:
 def load(door: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Load:
     """compll.load, with the CUDA device in the place of the one for CPU tensors."""
     device = door.CudaDevice()
-    open_device = specialized.open_device
-    monkeypatch.setattr(specialized, "open_device", lambda name: device if name == "auto" else open_device(name))
+    device_at = specialized.device_at
+
+    def faked(place: torch.device, backend: str, what: str) -> Any:
+        return device if backend == "auto" else device_at(place, backend, what)
+
+    monkeypatch.setattr(specialized, "device_at", faked)
     return compll.load
 
 
