@@ -23,6 +23,7 @@ import torch
 from compll.diagnostics import CompllError
 from compll.runtime.executor import Bucket, Executor, Settings
 from compll.runtime.schedule import Ended, Run, Schedule
+from compll.runtime.strategies.agreement import Different
 
 log = logging.getLogger("compll")
 
@@ -50,6 +51,7 @@ class Failure:
     def __init__(self) -> None:
         self.message = ""
         self.in_step = False  # whether states are those of no step
+        self.known = False  # whether all ranks find out by themselves
         self.lock = Lock()
 
     def check(self) -> None:
@@ -113,6 +115,8 @@ class _Thread:
         self.executor.give_up()
         with ExitStack() as end:
             end.callback(self.settings.streams.close)
+            if self.failure.known and self.settings.streams.device.type == "cpu":
+                return  # whoever closes a connection first takes from the others what they have not read yet
             for collectives in self.settings.collectives:  # a process group keeps threads of its own until then
                 end.callback(collectives.close, unfinished=unfinished)
 
@@ -170,7 +174,7 @@ class _Thread:
         log.error("synchronisation failed", exc_info=problem)
         codec = self.settings.codec
         with self.failure.lock:
-            self.failure.in_step = True
+            self.failure.in_step, self.failure.known = True, isinstance(problem, Different)
             self.failure.message = (
                 f"compressor `{codec.own.first.name}` failed on rank {codec.rank} "
                 f"in step {codec.step} while {self.executor.doing or 'starting'}: {problem}"

@@ -18,8 +18,12 @@ from compll.runtime.tasks import Graph, chain, transfer
 TEXT_BYTES = 512
 
 
+class Different(CompllError):
+    """What all ranks find out by themselves when they have the message that says so."""
+
+
 def compared(context: Context, unit: Unit, strategy: str, graph: Graph) -> Graph:
-    """The graph after a comparison that raises CompllError on every rank when two ranks differ."""
+    """The graph after a comparison that raises Different on every rank when two ranks differ."""
     text = _describe(context, unit, strategy).encode()[:TEXT_BYTES].ljust(TEXT_BYTES, b"\0")
     mine = uploaded(list(text), torch.uint8, context.collectives.device)
     everyone = mine.new_zeros(context.collectives.world_size, TEXT_BYTES)
@@ -51,7 +55,7 @@ class _Compared:
         first, *others = self.everyone.tolist()
         for rank, theirs in enumerate(others, 1):
             if theirs != first:
-                raise CompllError(
+                raise Different(
                     f"ranks are about to exchange different things: rank 0 {_text(first)}; rank {rank} {_text(theirs)}"
                 )
 
