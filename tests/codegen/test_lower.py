@@ -28,6 +28,11 @@ MATRIX = RANDOM.standard_normal((6, 70)).astype(np.float32)
         ("kth_largest(g, 10, by = abs)", np.sort(np.abs(VECTOR))[-10]),
         ("f32(argmin(g))", np.float32(VECTOR.argmin())),
         ("f32(n) / 8.0", np.float32(125)),
+        ("sum(filter(g, |x| x > 1.0, at_most = n).value)", VECTOR[VECTOR > 1].sum()),
+        ("max(abs(filter(abs(filter(g, |x| x < 0.0, at_most = n).value), |x| x < 1.0, at_most = n).value))",
+         np.abs(VECTOR[(VECTOR < 0) & (VECTOR > -1)]).max()),
+        ("sum(map(|x| x / sum(filter(g, |y| y > 1.0, at_most = n).value), g))",
+         VECTOR.sum() / VECTOR[VECTOR > 1].sum()),
     ],
 )
 def test_scalars_of_a_vector(expression: str, expected: np.float32) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from typing import Any
 
 from compll.codegen import ir
 from compll.codegen.lower import matrices, reductions, selections
@@ -24,6 +27,8 @@ def lower_array(context: Context, expression: ast.Expression, scope: Scope, wish
             return value
         case ast.Member(record=record, name=name):
             return lower_record(context, record, scope, wish)[name]
+    expression, scope = with_filters_named(context, expression, scope)
+    match expression:
         case ast.Call(function=name) if name in context.functions and not _is_scalar_function(context, name):
             return _expand(context, expression, scope, wish)
         case ast.Call():
@@ -41,11 +46,37 @@ def lower_record(context: Context, expression: ast.Expression, scope: Scope, wis
             binding = scope[name]
             assert isinstance(binding, Mapping)
             return binding
+    expression, scope = with_filters_named(context, expression, scope)
+    match expression:
         case ast.Call(function="topk"):
             return selections.topk(PrimitiveCall.of(context, expression, scope, wish))
         case ast.Call(function="filter"):
             return selections.filter_(PrimitiveCall.of(context, expression, scope, wish))
     raise InternalError(f"line {expression.span.line}: no record")
+
+
+def with_filters_named(context: Context, expression: ast.Expression, scope: Scope) -> tuple[ast.Expression, Scope]:
+    """The expression with every `filter` inside it lowered before it and put in by name, since the length of what
+    uses one is a count that has to be there first."""
+    named: dict[str, Binding] = {}
+
+    def visit(part: Any) -> Any:
+        if isinstance(part, tuple):
+            visited = tuple(map(visit, part))
+            return part if all(map(operator.is_, visited, part)) else visited
+        if isinstance(part, ast.Call) and part.function == "filter":
+            name = f"filter at {part.span.start}"  # no name that a program can write
+            named[name] = lower_record(context, part, scope, "kept")
+            return ast.Name(span=part.span, name=name, type=part.type)
+        return inside(part) if isinstance(part, ast.Node) else part
+
+    def inside(node: Any) -> Any:
+        parts = {field.name: getattr(node, field.name) for field in fields(node) if field.name not in ("span", "type")}
+        changed = {name: visit(part) for name, part in parts.items()}
+        return replace(node, **changed) if any(changed[name] is not part for name, part in parts.items()) else node
+
+    result = inside(expression)
+    return result, {**scope, **named}
 
 
 def lower_binding(context: Context, expression: ast.Expression, scope: Scope, wish: str) -> Binding:
