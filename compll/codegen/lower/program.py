@@ -134,11 +134,17 @@ class _ProgramLowering:
         if returned is None:
             raise InternalError("encode returns nothing")
         self.fields = tuple(self._field(context, f.name) for f in self.compressor.payload)
+        counts: dict[str, ir.Value] = {}
         for field in self.fields:
             value = returned[field.name]
-            outputs.add("field", field.name, _as_dtype(context, value, field.dtype, field.name))
             if field.count_of == field.name:
-                outputs.add("count", field.name, _count_of(context, value))
+                counts[field.name] = outputs.own(_count_of(context, value), field.name)
+            value = _as_dtype(context, value, field.dtype, field.name)
+            if field.count_of and value.count != counts[field.count_of].name:
+                value = _counted(context, value, counts[field.count_of], field.name)
+            outputs.add("field", field.name, value)
+            if field.count_of == field.name:
+                outputs.ports.append(ir.Port(role="count", name=field.name, value=counts[field.name]))
 
     def _field(self, context: Context, name: str) -> ir.Field:
         written = self.field_types[name]
@@ -202,10 +208,14 @@ class _Outputs:
         self._taken = [port.value for port in inputs]
 
     def add(self, role: ir.Role, name: str, value: ir.Value) -> None:
+        self.ports.append(ir.Port(role=role, name=name, value=self.own(value, name)))
+
+    def own(self, value: ir.Value, name: str) -> ir.Value:
+        """The value, or a copy of it where another port has it."""
         if value in self._taken:
             value = copy(self.context, value, name)
         self._taken.append(value)
-        self.ports.append(ir.Port(role=role, name=name, value=value))
+        return value
 
 
 def _parameter_dtype(parameter: ast.Parameter) -> DType:
@@ -225,6 +235,12 @@ def _count_of(context: Context, value: ir.Value) -> ir.Value:
         return ir.Value(name=value.count, dtype=U32)
     builder = Builder(context, (), None)
     return write(builder, builder.size(value.shape[-1], U32), "count")
+
+
+def _counted(context: Context, value: ir.Value, count: ir.Value, wish: str) -> ir.Value:
+    """The same elements under another count of the same value."""
+    builder = Builder(context, value.shape, count.name)
+    return write(builder, builder.load(value), wish)
 
 
 def _with_shape(initial: ast.Expression, state: ast.State) -> ast.Expression:
