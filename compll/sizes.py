@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Union
 
 from compll.diagnostics import CompllError
@@ -40,6 +40,10 @@ class Apply:
 
     operation: str
     arguments: tuple[Size, ...]
+    terms: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "terms", 1 + sum(map(terms, self.arguments)))
 
     def __str__(self) -> str:
         texts = [str(a) for a in self.arguments]
@@ -50,6 +54,15 @@ class Apply:
 
 
 Size = Union[Num, Var, Apply]
+
+#: Up to here float64 tells every whole number from the next.
+LARGEST = 2**53
+
+
+def terms(size: Size) -> int:
+    """How many names, numbers and operations it takes to write the size out."""
+    return size.terms if isinstance(size, Apply) else 1
+
 
 _SYMBOLS = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "rem": "%", "shl": "<<", "shr": ">>",
@@ -73,7 +86,7 @@ OPERATIONS: dict[str, Callable[..., float]] = {
     "log2": math.log2,
     "pow": lambda a, b: a**b,
     "abs": abs,
-    "shl": lambda a, b: int(a) << int(b),
+    "shl": lambda a, b: int(a) << min(int(b), 1024),  # beyond float64 from there on
     "shr": lambda a, b: int(a) >> int(b),
     "lt": lambda a, b: a < b,
     "le": lambda a, b: a <= b,
@@ -139,12 +152,11 @@ def variables(size: Size) -> frozenset[str]:
 def evaluate(size: Size, environment: Mapping[str, float]) -> float:
     """The value in float64. Raises CompllError naming the expression when it has none."""
     try:
-        value = _value(size, environment)
-    except (ArithmeticError, ValueError, TypeError) as problem:
+        return _value(size, environment)
+    except (ArithmeticError, ValueError) as problem:
         raise CompllError(f"size `{size}` has no value: {problem}") from None
-    if isinstance(value, complex):
-        raise CompllError(f"size `{size}` has no value: {value} is no real number")
-    return value
+    except TypeError:  # a complex number, as of pow(-8, 0.5)
+        raise CompllError(f"size `{size}` has no value: it is no real number") from None
 
 
 def _value(size: Size, environment: Mapping[str, float]) -> float:
@@ -154,12 +166,12 @@ def _value(size: Size, environment: Mapping[str, float]) -> float:
         case Var(name):
             return environment[name]
         case Apply(operation, arguments):
-            return OPERATIONS[operation](*(_value(a, environment) for a in arguments))
+            return float(OPERATIONS[operation](*(_value(a, environment) for a in arguments)))
 
 
 def extent(size: Size, environment: Mapping[str, float]) -> int:
-    """The value as a non-negative whole number; anything else is a CompllError that shows expression and value."""
+    """The value as a whole number in [0, LARGEST]; anything else is a CompllError that shows expression and value."""
     value = evaluate(size, environment)
-    if not (math.isfinite(value) and value == int(value) and value >= 0):
-        raise CompllError(f"size `{size}` needs a whole number of at least 0, got {value}")
+    if not 0 <= value <= LARGEST or value != int(value):
+        raise CompllError(f"size `{size}` needs a whole number from 0 to 2^53, got {value:.17g}")
     return int(value)

@@ -57,12 +57,15 @@ def _name(span: Span, children: list[Any]) -> Word:
 @_builds("number")
 def _number(span: Span, children: list[Any]) -> ast.Number:
     text = children[0].text.replace("_", "")
-    if text[:2].lower() in ("0x", "0b"):
-        return ast.Number(span=span, value=float(int(text, 0)), is_float=False)
-    value = float(text)
+    based = text[:2].lower() in ("0x", "0b")
+    try:
+        value = float(int(text, 0)) if based else float(text)
+    except OverflowError:
+        value = math.inf
     if math.isinf(value):
-        raise CompllError(_error("E0005", f"number {text} is too large", span, hint="infinity is written `inf`"))
-    return ast.Number(span=span, value=value, is_float=any(c in text for c in ".eE"))
+        shown = text if len(text) <= 40 else f"{text[:20]}..."
+        raise CompllError(_error("E0005", f"number {shown} is too large", span, hint="infinity is written `inf`"))
+    return ast.Number(span=span, value=value, is_float=not based and any(c in text for c in ".eE"))
 
 
 @_builds("infinity")

@@ -14,6 +14,7 @@ from compll.diagnostics import CompllError, Diagnostic
 from compll.dsl import ast
 from compll.dsl import check_declarations as declarations
 from compll.dsl.check_expressions import value
+from compll.dsl.check_limits import check_limits
 from compll.dsl.check_operators import described
 from compll.dsl.check_payload import payload_fields, record_of, returned_fields
 from compll.dsl.check_program_functions import check_functions, function_table
@@ -35,6 +36,7 @@ def check(module: ast.Module) -> tuple[ast.Module, tuple[Diagnostic, ...]]:
     program = Scope()
     functions, problems = function_table(compressor)
     graph = call_graph(functions)
+    check_limits(compressor, functions, graph)
     context = Context(
         value=value,
         program=program,

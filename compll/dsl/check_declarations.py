@@ -8,7 +8,7 @@ from dataclasses import replace
 from compll.diagnostics import Diagnostic
 from compll.dsl import ast
 from compll.dsl.check_operators import adapts, described
-from compll.dsl.check_sizes import size, value_of
+from compll.dsl.check_sizes import is_short, size, value_of
 from compll.dsl.check_types import computes_as, resolve_element, resolve_type
 from compll.dsl.context import Context
 from compll.dsl.parameters import TYPES, constant_of, default_of, out_of_range
@@ -145,8 +145,10 @@ def _early_sizes(context: Context, encode: ast.Encode) -> Scope:
         for statement in encode.body:
             if isinstance(statement, ast.SizeDefinition):
                 value = value_of(size(context, statement.value))
-                if value is not None:
-                    full = substitute(value, {name: type_.value for name, type_ in known.items()})
+                if value is None:
+                    continue
+                full = substitute(value, {name: type_.value for name, type_ in known.items()})
+                if is_short(context, full, statement.value):
                     known[statement.name] = SizeType(full)
                     scope.add(Symbol(statement.name, "size", known[statement.name], statement.span))
     return scope

@@ -12,13 +12,12 @@ from compll.dsl.check_statements import body, warn_unused
 from compll.dsl.check_types import computes_as, resolve_type
 from compll.dsl.context import Context, Instance
 from compll.dsl.facts import call_graph
+from compll.dsl.limits import MAX_LEVELS
 from compll.dsl.scope import Scope, Symbol
 from compll.dsl.types import ArrayType, Bounded, Poison, SizeType
 from compll.dtypes import NAMED
 from compll.primitives import PRIMITIVES
 from compll.sizes import Size, Var
-
-MAX_LEVELS = 32  # of `fn`s that call `fn`s: they are expanded where they are called
 
 
 def function_table(compressor: ast.Compressor) -> tuple[dict[str, ast.Function], list[Diagnostic]]:

@@ -10,9 +10,10 @@ from dataclasses import replace
 
 from compll.dsl import ast
 from compll.dsl.context import Context
+from compll.dsl.limits import MAX_TERMS
 from compll.dsl.scope import WORDS, did_you_mean
 from compll.dsl.types import ArrayType, Bounded, Poison, SizeType
-from compll.sizes import Num, Size, Var, apply
+from compll.sizes import Num, Size, Var, apply, terms
 
 _BINARY = {
     "+": "add", "-": "sub", "*": "mul", "/": "div", "%": "rem", "<<": "shl", ">>": "shr",
@@ -27,6 +28,20 @@ FUNCTIONS = {
 
 def size(context: Context, expression: ast.Expression) -> ast.Expression:
     """The expression typed as a size, or poisoned with one report."""
+    typed = _typed(context, expression)
+    value = value_of(typed)
+    return typed if value is None or is_short(context, value, expression) else replace(typed, type=Poison())
+
+
+def is_short(context: Context, value: Size, expression: ast.Expression) -> bool:
+    """Whether a size is not too long to be written out; reported where it is."""
+    if terms(value) > MAX_TERMS:
+        message = f"a size of at most {MAX_TERMS} names, numbers and operations, got {terms(value)}"
+        context.report("E0138", message, expression.span)
+    return terms(value) <= MAX_TERMS
+
+
+def _typed(context: Context, expression: ast.Expression) -> ast.Expression:
     match expression:
         case ast.Number(value=value):
             return replace(expression, type=SizeType(Num(value)))

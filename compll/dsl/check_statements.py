@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from compll.dsl import ast
 from compll.dsl.check_operators import described, is_integer
-from compll.dsl.check_sizes import mentions_size, size, value_of
+from compll.dsl.check_sizes import is_short, mentions_size, size, value_of
 from compll.dsl.check_types import computes_as
 from compll.dsl.context import Context
+from compll.dsl.limits import MAX_ROUNDS
 from compll.dsl.scope import WORDS, Symbol, did_you_mean
 from compll.dsl.types import ArrayType, Poison, RecordType, SizeType, Type
 from compll.dtypes import BOOL
@@ -59,8 +60,9 @@ def _size_definition(context: Context, definition: ast.SizeDefinition) -> ast.St
     value = size(context, definition.value)
     known = value_of(value)
     symbol = Symbol(definition.name, "size", Poison(), definition.span)
-    if known is not None:
-        context.definitions[definition.name] = substitute(known, context.definitions)
+    full = None if known is None else substitute(known, context.definitions)
+    if full is not None and is_short(context, full, definition.value):
+        context.definitions[definition.name] = full
         symbol.type = SizeType(Var(definition.name))
     _enter_program(context, symbol)
     return replace(definition, value=value)
@@ -201,8 +203,9 @@ def _limit(context: Context, expression: ast.Expression) -> ast.Expression:
     if value is not None and not variables(value) <= context.parameter_names():
         message = "the limit of `repeat` must depend on parameters and numbers only"
         context.report("E0116", message, expression.span)
-    if isinstance(value, Num) and value.value < 0:
-        context.report("E0108", f"the limit of `repeat` must be at least 0, got {value}", expression.span)
+    if isinstance(value, Num) and not 0 <= value.value <= MAX_ROUNDS:
+        message = f"the limit of `repeat` must lie in [0, {MAX_ROUNDS}], got {value}"
+        context.report("E0108", message, expression.span)
     return limit
 
 

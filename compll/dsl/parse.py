@@ -18,9 +18,7 @@ from lark.parsers.lalr_interactive_parser import InteractiveParser
 from compll.diagnostics import CompllError, Diagnostic, SourceFile, Span
 from compll.dsl import ast
 from compll.dsl.build import BUILDERS, Word
-
-MAX_BRACKETS = 200  # open at one place
-MAX_DEPTH = 100  # levels of the tree: keeps every recursive walk of the compiler far from Python's stack limit
+from compll.dsl.limits import MAX_BRACKETS, MAX_DEPTH, MAX_TOKENS
 
 _PAIRS = {"(": ")", "[": "]", "{": "}"}
 #: Terminals that a message lists by themselves, in this order.
@@ -72,8 +70,11 @@ def _tree(source: SourceFile) -> Tree[Token]:
     last: Token | None = None
     open_brackets: list[Token] = []
     try:
-        for token in interactive.iter_parse():
+        for count, token in enumerate(interactive.iter_parse()):
             last = token
+            if count >= MAX_TOKENS:
+                span = _token_span(source, token)
+                raise CompllError(Diagnostic(code="E0138", message=f"at most {MAX_TOKENS} words and signs", span=span))
             _count_bracket(source, token, open_brackets)
         tree: Tree[Token] = interactive.feed_eof(last)  # type: ignore[no-untyped-call]
         return tree

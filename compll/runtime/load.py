@@ -8,6 +8,7 @@ from importlib import resources
 from pathlib import Path
 
 from compll.diagnostics import CompllError, SourceFile
+from compll.dsl.limits import MAX_CHARACTERS
 from compll.dsl.parameters import parameter_values
 from compll.runtime.compressor import Compressor
 from compll.runtime.program import Program
@@ -46,11 +47,15 @@ def built_in_names() -> tuple[str, ...]:
 
 def _read_file(path: Path) -> SourceFile:
     try:
-        return SourceFile(str(path), path.read_text(encoding="utf-8"))
+        with path.open(encoding="utf-8-sig") as file:  # editors on Windows put a mark before the text
+            text = file.read(MAX_CHARACTERS + 1)
     except UnicodeDecodeError:
         raise CompllError(f"`{path}` needs to be UTF-8 text, got other bytes") from None
     except OSError as problem:
         raise CompllError(f"cannot read `{path}`: {(problem.strerror or str(problem)).lower()}") from None
+    if len(text) > MAX_CHARACTERS:
+        raise CompllError(f"`{path}` needs to have at most {MAX_CHARACTERS} characters, got more")
+    return SourceFile(str(path), text)
 
 
 def _unknown(name: str) -> str:

@@ -1,5 +1,6 @@
 """From a name or a path to a compressor, and what is said when there is none."""
 
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,21 @@ def test_unreadable_files_are_named(tmp_path: Path) -> None:
         with pytest.raises(CompllError, match=text) as caught:
             compll.load(path)
         assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("before", [IDENTITY, "\ufeff" + IDENTITY, IDENTITY.replace("\n", "\r\n")])
+def test_marks_and_line_ends_of_editors_mean_nothing(before: str, tmp_path: Path) -> None:
+    path = tmp_path / "identity.cll"
+    path.write_bytes(before.encode())
+    assert compll.load(path, backend="reference").source_hash == sha256(IDENTITY.encode()).hexdigest()
+
+
+def test_files_without_end_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "long.cll"
+    path.write_text(f"// {'x' * (1 << 20)}\n{IDENTITY}")
+    for endless in (path, "/dev/zero"):
+        with pytest.raises(CompllError, match="needs to have at most 1048576 characters"):
+            compll.load(endless)
 
 
 def test_faulty_program_shows_where(tmp_path: Path) -> None:

@@ -11,8 +11,9 @@ from compll.codegen.lower.calls import write
 from compll.codegen.lower.context import Binding, Context, size_of
 from compll.codegen.lower.scalars import Builder
 from compll.codegen.lower.selections import clear
-from compll.diagnostics import InternalError
+from compll.diagnostics import CompllError, Diagnostic, InternalError
 from compll.dsl import ast
+from compll.dsl.limits import MAX_ROUNDS
 from compll.sizes import evaluate
 
 #: What a body returns: payload fields by name, or one array.
@@ -83,12 +84,21 @@ def _repeat(context: Context, loop: ast.Repeat, scope: dict[str, Binding]) -> No
             ir.Carried(initial=start, parameter=parameters[name], yielded=yielded[name], result=result)
         )
         scope[name] = result
-    limit = int(evaluate(context.sizes.resolve(size_of(loop.limit)), {}))
     context.emit(
         ir.Loop(
-            limit=limit, carried=tuple(carried), head=tuple(head), condition=condition, body=tuple(body), origin=origin
+            limit=_limit(context, loop), carried=tuple(carried), head=tuple(head), condition=condition,
+            body=tuple(body), origin=origin,
         )
-    )
+    )  # fmt: skip
+
+
+def _limit(context: Context, loop: ast.Repeat) -> int:
+    """The largest number of rounds, now that its parameters have values."""
+    limit = evaluate(context.sizes.resolve(size_of(loop.limit)), {})
+    if not 0 <= limit <= MAX_ROUNDS:
+        message = f"the limit of `repeat` must lie in [0, {MAX_ROUNDS}], got {limit:g}"
+        raise CompllError(Diagnostic(code="E0108", message=message, span=loop.limit.span))
+    return int(limit)
 
 
 def _assigned(statements: Sequence[ast.Statement]) -> list[str]:

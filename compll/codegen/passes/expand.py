@@ -30,6 +30,21 @@ class Place:
 OWN = Place("own")
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A statement of a body over `shape`, wanted at a place under the name `wish`."""
+
+    block: Statements
+    shape: Shape
+    name: str
+    place: Place
+    wish: str
+
+    @property
+    def key(self) -> tuple[int, str, Place]:
+        return id(self.block), self.name, self.place
+
+
 @dataclass
 class Expander:
     """Copies bodies into the body of one sweep over `shape` (and `count`).
@@ -53,37 +68,71 @@ class Expander:
 
     def statement(self, block: Statements, shape: Shape, name: str, place: Place, wish: str = "") -> str:
         """The statement `name` of a body over `shape`, evaluated at `place`; returns its name here."""
-        key = (id(block), name, place)
-        if key not in self._done:
-            self._done[key] = self._copy(block, shape, block[name], place, wish or name)
-        return self._done[key]
+        asked = _Asked(block, shape, name, place, wish or name)
+        pending = [asked]  # chains of statements are as long as programs: too long for the interpreter's stack
+        while pending:
+            latest = pending[-1]
+            before = self._missing(latest)
+            if before is not None:
+                pending.append(before)
+                continue
+            if latest.key not in self._done:
+                self._done[latest.key] = self._copy(latest)
+            pending.pop()
+        return self._done[asked.key]
 
-    def _copy(self, block: Statements, shape: Shape, statement: ir.Statement, place: Place, wish: str) -> str:
-        args = tuple(self.statement(block, shape, arg, place) for arg in statement.args)
+    def _missing(self, asked: _Asked) -> _Asked | None:
+        """The first of what a statement is made of that is not here yet."""
+        if asked.key in self._done:
+            return None
+        statement = asked.block[asked.name]
+        for arg in statement.args:
+            needed = _Asked(asked.block, asked.shape, arg, asked.place, arg)
+            if needed.key not in self._done:
+                return needed
+        if statement.source is None:
+            return None
+        definition, where = self._read(asked, statement.source)
+        if definition is None:
+            return None
+        element = _Asked(definition.statements, definition.shape, definition.value, where, definition.result.name)
+        return None if element.key in self._done else element
+
+    def _copy(self, asked: _Asked) -> str:
+        """The statement here, once all that it is made of is."""
+        statement, args = asked.block[asked.name], self._args(asked)
         if statement.source is not None:
-            return self._load(statement, shape, args, place, wish)
+            return self._load(asked, statement, statement.source)
         if statement.opcode == "position":
-            return self._position(str(statement.attribute("axis")), shape, place)
+            return self._position(str(statement.attribute("axis")), asked.shape, asked.place)
         if ir.OPCODES[statement.opcode].kind == "draw" and not args:
-            args = self._draw_position(shape, place)
-        return self.builder.add(replace(statement, name=wish, args=args))
+            args = self._draw_position(asked.shape, asked.place)
+        return self.builder.add(replace(statement, name=asked.wish, args=args))
+
+    def _args(self, asked: _Asked) -> tuple[str, ...]:
+        args = asked.block[asked.name].args
+        return tuple(self._done[id(asked.block), arg, asked.place] for arg in args)
 
     # --- loads -------------------------------------------------------------------------------------------------------
 
-    def _load(self, load: ir.Statement, shape: Shape, args: tuple[str, ...], place: Place, wish: str) -> str:
-        source = load.source
-        assert source is not None
-        if load.opcode == "load_at":
-            where = self._at(args[0], source)
+    def _read(self, asked: _Asked, source: ir.Value) -> tuple[Definition | None, Place]:
+        """Where a load reads its source, and the definition that is computed there, or None: it is in memory."""
+        if asked.block[asked.name].opcode == "load_at":
+            where = self._at(self._args(asked)[0], source)
         else:
-            kind = moved(source, shape, place.kind)
-            where = place if kind == place.kind else Place(kind)
-        if source.name in self.definitions and self.inlines(source, where.kind):
-            name = self.value(self.definitions[source.name], where)
+            kind = moved(source, asked.shape, asked.place.kind)
+            where = asked.place if kind == asked.place.kind else Place(kind)
+        inlined = source.name in self.definitions and self.inlines(source, where.kind)
+        return (self.definitions[source.name] if inlined else None), where
+
+    def _load(self, asked: _Asked, load: ir.Statement, source: ir.Value) -> str:
+        definition, where = self._read(asked, source)
+        if definition is not None:
+            name = self.value(definition, where)
             return self.builder.cast(self._guarded(source, where, name), load.dtype)
         opcode = "load_at" if where.kind == "at" else "load"
         indices = (where.index,) if where.kind == "at" else ()
-        return self.builder.make(wish, load.dtype, opcode, *indices, source=source)
+        return self.builder.make(asked.wish, load.dtype, opcode, *indices, source=source)
 
     def _at(self, index: str, source: ir.Value) -> Place:
         """The place of an index; the own position where the index says just that."""
