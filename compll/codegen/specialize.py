@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from compll.diagnostics import CompllError, InternalError
 from compll.dsl import ast
-from compll.dsl.types import ArrayType, SizeType
-from compll.dtypes import DType
+from compll.dsl.types import SizeType
 from compll.sizes import Apply, Num, Size, Var, apply, evaluate
 
 _OPERATORS = {
@@ -113,26 +112,3 @@ def choose_alternatives(module: ast.Module, variables: Mapping[str, float]) -> t
         for field in module.compressor.payload
         if len(field.alternatives) > 1
     )
-
-
-def check_index_widths(module: ast.Module, alternatives: tuple[int, ...], variables: Mapping[str, float]) -> None:
-    """Raise CompllError, naming the field, where positions do not fit the width of the field that carries them."""
-    choices = iter(alternatives)
-    chosen = {
-        field.name: field.alternatives[next(choices) if len(field.alternatives) > 1 else 0][1]
-        for field in module.compressor.payload
-    }
-    for statement in module.compressor.encode.body:
-        for returned in statement.fields if isinstance(statement, ast.ReturnFields) else ():
-            type_, field = returned.value.type, chosen[returned.name or ""]
-            if isinstance(type_, ArrayType) and type_.indices is not None and field.ascending is None:
-                _check_width(returned.name, field, evaluate(type_.indices.below, variables))
-
-
-def _check_width(name: str | None, field: ast.TypeExpression, below: float) -> None:
-    element = field.resolved.element if field.resolved else None
-    if isinstance(element, DType) and element.kind == "uint" and below > 2.0**element.bits:
-        raise CompllError(
-            f"field `{name}` is {element}, which holds indices below {2 ** element.bits}, "
-            f"got a gradient whose indices reach {int(below) - 1}"
-        )

@@ -14,7 +14,8 @@ import torch
 from compll.codegen import ir
 from compll.codegen.driver import Compilation
 from compll.codegen.interpret import size_environment
-from compll.codegen.specialize import check_index_widths, choose_alternatives, environment, static_parameters
+from compll.codegen.positions import check_positions
+from compll.codegen.specialize import choose_alternatives, environment, static_parameters
 from compll.diagnostics import CompllError, SourceFile
 from compll.dsl import ast
 from compll.dsl.check import check
@@ -117,7 +118,7 @@ class Program:
         folded = {name: values[name] if name in self._static else defaults[name] for name in values}
         alternatives = choose_alternatives(self.module, variables)
         if numel:
-            check_index_widths(self.module, alternatives, variables)
+            check_positions(self.module, alternatives, variables)
         compilation = self._compilation(tuple(folded.items()), alternatives, GRADIENT_DTYPES[dtype])
         sections, header, nbytes = tuple(_sections(compilation, variables)), 0, 4 * numel
         if compilation.program.fields:

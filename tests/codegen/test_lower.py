@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from compll.codegen.philox import KeyWords, choose
-from compll.codegen.specialize import check_index_widths, environment
+from compll.codegen.positions import check_positions
+from compll.codegen.specialize import choose_alternatives, environment
 from compll.diagnostics import CompllError, SourceFile
-from compll.dsl.check import check
+from compll.dsl.check import check, parameter_values
 from compll.dsl.parse import parse
 from tests.programs import ALGORITHMS, Interpreted, result_of
 
@@ -132,6 +133,34 @@ def test_indices_that_do_not_fit_their_field_are_refused_by_name() -> None:
         decode(p) -> f32[n] { return scatter(n, p.i, p.v); }
     }"""
     module, _ = check(parse(SourceFile("narrow.cll", text)))
-    check_index_widths(module, (), environment(module, (256,), {}))
+    check_positions(module, (), environment(module, (256,), {}))
     with pytest.raises(CompllError, match="field `i` is u8.* indices reach 256"):
-        check_index_widths(module, (), environment(module, (257,), {}))
+        check_positions(module, (), environment(module, (257,), {}))
+
+
+@pytest.mark.parametrize("name", ["topk", "adtopk", "threshold", "randomk", "dgc", "graddrop"])
+def test_positions_beyond_32_bits_are_refused(name: str) -> None:
+    module, _ = check(parse(SourceFile("t.cll", (ALGORITHMS / f"{name}.cll").read_text())))
+    for shape, fits in [((2**32 - 2,), True), ((2**32 - 1,), False), ((2**33,), False), ((2**33, 8), name == "adtopk")]:
+        variables = environment(module, shape, parameter_values(module, {}))
+        alternatives = choose_alternatives(module, variables)
+        if fits:
+            check_positions(module, alternatives, variables)
+            continue
+        with pytest.raises(CompllError, match=r"t.cll:\d+:\d+: error\[E0139\]: positions are u32.* 4294967294 elements"):
+            check_positions(module, alternatives, variables)
+
+
+@pytest.mark.parametrize(
+    ("field", "given"), [("ascending(n * 1000)[k]", "iota(k)"), ("f32[k]", "sample(g, k)"), ("u32", "argmax(g)")]
+)
+def test_positions_of_any_kind_are_looked_at(field: str, given: str) -> None:
+    text = f"""compressor t {{
+        payload {{ v: {field}; }}
+        encode(g: f32[n]) {{ size k = 3; return {{ v: {given} }}; }}
+        decode(p) -> f32[n] {{ return fill(n, value = 0.0); }}
+    }}"""
+    module, _ = check(parse(SourceFile("t.cll", text)))
+    check_positions(module, (), environment(module, (4_000_000,), {}))
+    with pytest.raises(CompllError, match="E0139"):
+        check_positions(module, (), environment(module, (2**32,), {}))
