@@ -21,6 +21,8 @@ Kind = TypeVar("Kind")
 
 BUILDERS: dict[str, Build] = {}
 
+_RESERVED = frozenset("let return if else true false inf uint".split())
+
 
 @dataclass(frozen=True, slots=True)
 class Word:
@@ -51,7 +53,10 @@ def _second(children: list[Any]) -> Any:
 
 @_builds("name")
 def _name(span: Span, children: list[Any]) -> Word:
-    return Word(children[0].text, span)
+    text = children[0].text
+    if text in _RESERVED:  # the lexer takes it for a name where the grammar has no place for the keyword
+        raise CompllError(_error("E0001", f"`{text}` is reserved and names nothing", span))
+    return Word(text, span)
 
 
 @_builds("number")

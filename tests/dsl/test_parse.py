@@ -69,6 +69,14 @@ def test_keywords_are_names_where_no_keyword_is_expected(word: str) -> None:
     assert [type(s) for s in body] == [ast.Let, ast.Assign, ast.Return]
 
 
+@pytest.mark.parametrize("word", ["let", "return", "if", "else", "true", "false", "inf", "uint"])
+@pytest.mark.parametrize("text", ["compressor {0} {{ {1} }}", "compressor t {{ param {0}: f32 = 1.0; {1} }}",
+                                  "compressor t {{ payload {{ {0}: f32[n]; }} {1} }}"])
+def test_reserved_words_name_nothing(text: str, word: str) -> None:
+    with pytest.raises(CompllError, match=f"`{word}` is reserved and names nothing"):
+        parse(SourceFile("t.cll", text.format(word, "encode(g: f32[n]) { return g; }")))
+
+
 def test_casts_are_told_from_calls() -> None:
     assert isinstance(expression("u2(x)"), ast.Cast)
     assert isinstance(expression("uint<3>(x)"), ast.Cast)
