@@ -10,13 +10,12 @@ import typer
 from compll.cli.arguments import Json
 from compll.cli.output import console, write_json
 from compll.cli.planning.bandwidth import parse_bandwidth
-from compll.cli.planning.compressors import profiled
+from compll.cli.planning.compressors import label_in, profiled
 from compll.cli.planning.measure import show_differences
 from compll.cli.planning.models import job_of
 from compll.cli.planning.simulation import World
 from compll.cli.planning.tables import reasons_table
 from compll.cli.profile import MinNumel
-from compll.cli.training.request import parse_request
 from compll.diagnostics import CompllError
 from compll.runtime.plan import DENSE, Plan, read_plan
 from compll.runtime.planning.costs import Topology
@@ -74,9 +73,9 @@ def _check(path: Path, model: str | None, min_numel: int) -> None:
 def _predictor(
     known: Profile, compressor: str | None, workers: int | None, bandwidth: str | None
 ) -> tuple[Predictor, tuple[str, ...]]:
-    label = parse_request(compressor).label if compressor else next(iter(known.compressors), "")
-    if label not in known.compressors:
-        raise CompllError(f"the profile has no `{label}`; it has {', '.join(known.compressors) or 'no compressor'}")
+    if not known.compressors:
+        raise CompllError("the profile has no compressor")
+    label = label_in(known, compressor) if compressor else next(iter(known.compressors))
     candidate = profiled(label, known.compressors[label])
     topology = _topology(known, workers, bandwidth)
     return candidate.predictor(known.job, known.samples, topology), candidate.strategies(topology)

@@ -17,7 +17,7 @@ from compll import algorithms
 from compll.cli.arguments import Json
 from compll.cli.output import console, write_json
 from compll.cli.planning.bandwidth import parse_bandwidth, show_bandwidth
-from compll.cli.planning.compressors import Candidate, profiled
+from compll.cli.planning.compressors import Candidate, label_in, profiled
 from compll.cli.planning.measure import LARGEST, Wanted, measured, show_differences
 from compll.cli.planning.models import job_of
 from compll.cli.planning.simulation import Row, Simulation, World
@@ -120,12 +120,7 @@ def _measured(compressor: Sequence[str] | None, threads: int | None, largest: in
 
 def _candidates(profile: Profile, compressor: Sequence[str] | None) -> list[Candidate]:
     """The compressors asked for, called by the names of their programs where these differ, else as typed."""
-    requests = [parse_request(text) for text in compressor or ()]
-    for request in requests:
-        if request.label not in profile.compressors:
-            known = ", ".join(f"`{label}`" for label in profile.compressors)
-            raise CompllError(f"the profile has no `{request.label}`; it has {known}")
-    labels = [request.label for request in requests] or list(profile.compressors)
+    labels = [label_in(profile, text) for text in compressor or ()] or list(profile.compressors)
     loaded = [profiled(label, profile.compressors[label]) for label in labels]
     names = [candidate.compressor.name for candidate in loaded]
     return [replace(c, label=name) if names.count(name) == 1 else c for c, name in zip(loaded, names, strict=True)]

@@ -58,7 +58,8 @@ class Plan:
 
     @classmethod
     def from_json(cls, data: object) -> Plan:
-        """The plan that `to_json` gave; more keys are ignored. Raises CompllError naming what is wrong."""
+        """The plan that `to_json` gave; more keys beside `gradients` are ignored. Raises CompllError for what is
+        wrong, by name."""
         version = data.get("version") if isinstance(data, Mapping) else None
         if not isinstance(data, Mapping) or version != VERSION:
             raise CompllError(f"a plan needs version {VERSION}, got {version!r}")
@@ -85,18 +86,18 @@ class Plan:
 def read_plan(path: Path) -> Plan:
     """The plan in a JSON file. Raises CompllError when there is none, or it is not one."""
     try:
-        return Plan.from_json(json.loads(path.read_text()))
+        return Plan.from_json(json.loads(path.read_text(encoding="utf-8")))
     except OSError as problem:
         raise CompllError(f"plan {path} cannot be read: {problem.strerror}") from None
-    except json.JSONDecodeError as problem:
+    except (ValueError, RecursionError) as problem:  # bytes that are no text, brackets without end
         raise CompllError(f"plan {path} is no JSON: {problem}") from None
     except CompllError as problem:
         raise CompllError(f"plan {path}: {problem}") from None
 
 
 def _route(name: object, entry: object) -> Route:
-    if not isinstance(entry, Mapping) or "strategy" not in entry:
-        raise CompllError(f"`{name}` needs a route with `strategy` and `parts`, got {entry!r}")
+    if not isinstance(entry, Mapping) or "strategy" not in entry or entry.keys() - {"strategy", "parts"}:
+        raise CompllError(f"`{name}` needs a route with `strategy` and `parts` alone, got {entry!r}")
     try:
         return Route(strategy=entry["strategy"], parts=entry.get("parts", 1))
     except CompllError as problem:

@@ -17,6 +17,7 @@ import compll
 from compll.cli import main
 from compll.cli.plan import _show
 from compll.cli.planning.bandwidth import parse_bandwidth, show_bandwidth
+from compll.cli.planning.compressors import label_in
 from compll.cli.planning.measure import Wanted, fingerprint
 from compll.cli.planning.models import job_of, named_shapes
 from compll.cli.planning.simulation import Row, World
@@ -159,7 +160,7 @@ def test_without_a_profile_simulate_measures(tmp_path: Path) -> None:
         (("--workers", "4,x"), "--workers needs whole numbers from 1, got `x`"),
         (("--workers", "6", "--node-size", "4"), "6 workers cannot be divided into nodes of 4"),
         (("--bandwidth", "fast"), "a bandwidth needs the form"),
-        (("--compressor", "topk:ratio=0.5"), "the profile has no `topk ratio=0.5`"),
+        (("--compressor", "topk:ratio=0.5"), "the profile has no `topk:ratio=0.5`; it has `topk:ratio=0.01`, `onebit`"),
         (("--model", "nosuch"), "a model needs one of bert-large, resnet50, digits"),
     ],
 )  # fmt: skip
@@ -168,6 +169,19 @@ def test_simulate_refuses(
 ) -> None:
     assert run("simulate", "--profile", profile, *arguments) == 1
     assert message in capsys.readouterr().err
+
+
+def test_a_compressor_of_a_profile_is_named_as_far_as_it_has_to_be(profile: Path) -> None:
+    known = read_profile(profile)
+    (one,) = (m for m in known.compressors.values() if m.name == "topk")
+    several = replace(known, compressors={**known.compressors, "topk ratio=0.1": replace(one, params={"ratio": 0.1})})
+    for text in ("topk", "topk:ratio=0.01", "topk:ratio=1e-2", "topk ratio=0.01"):
+        assert label_in(known, text) == "topk ratio=0.01"
+    assert label_in(several, "topk:ratio=0.1") == "topk ratio=0.1"
+    with pytest.raises(CompllError, match="several that `topk` could be: `topk:ratio=0.01`, `topk:ratio=0.1`$"):
+        label_in(several, "topk")
+    plain = replace(several, compressors={**several.compressors, "topk": replace(one, params={})})
+    assert label_in(plain, "topk") == "topk"
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
@@ -220,6 +234,21 @@ def test_a_plan_of_another_model_is_refused_by_name(
     path.write_text(json.dumps(content))
     assert run("plan", "--check", path, "--model", "resnet50") == 1
     assert "the plan compresses `fc.bias`" in capsys.readouterr().err
+    content["gradients"]["fc.bias"] = {"strategy": "dense", "part": 2}
+    path.write_text(json.dumps(content))
+    assert run("plan", "--check", path, "--model", "resnet50") == 1
+    assert "`fc.bias` needs a route with `strategy` and `parts` alone, got {" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", [b"[" * 100_000, b"\xff\xfe", b"{"])
+def test_what_is_no_json_is_said_to_be_none(
+    text: bytes, profile: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "text.json"
+    path.write_bytes(text)
+    assert run("plan", "--check", path, "--model", "resnet50") == 1
+    assert run("plan", path) == 1
+    assert capsys.readouterr().err.count("is no JSON") == 2
 
 
 @pytest.mark.parametrize("arguments", [(), ("--check", "plan.json")])

@@ -21,6 +21,12 @@ class Request:
         """`name key=value ...`, for tables and plots."""
         return " ".join([self.name, *(f"{key}={show_value(value)}" for key, value in self.params.items())])
 
+    @property
+    def typed(self) -> str:
+        """As `parse_request` reads it."""
+        params = ",".join(f"{key}={show_value(value)}" for key, value in self.params.items())
+        return f"{self.name}:{params}" if params else self.name
+
 
 def parse_request(text: str) -> Request:
     """Read `NAME[:key=value,...]`. Raises CompllError on anything else."""

@@ -74,7 +74,7 @@ def read_profile(path: Path) -> Profile:
         return Profile.from_json(json.loads(path.read_text(encoding="utf-8")))
     except OSError as problem:
         raise CompllError(f"profile {path} cannot be read: {(problem.strerror or str(problem)).lower()}") from None
-    except ValueError as problem:
+    except (ValueError, RecursionError) as problem:
         raise CompllError(f"profile {path} is no JSON: {problem}") from None
     except CompllError as problem:
         raise CompllError(f"profile {path}: {problem}") from None
@@ -101,7 +101,7 @@ def _read(data: Mapping[str, Any]) -> Profile:
     gradients = tuple(Gradient(**{**entry, "shape": tuple(entry["shape"])}) for entry in data["gradients"])
     compressors = {
         label: Measured(
-            name=entry["name"], params=entry["params"], source_hash=entry["source_hash"],
+            name=entry["name"], params=dict(entry["params"]), source_hash=entry["source_hash"],
             samples=_read_samples(entry["samples"]),
         )
         for label, entry in data["compressors"].items()
