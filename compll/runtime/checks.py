@@ -12,6 +12,8 @@ ALIGNMENT = 4  # bytes; every section of a payload starts at a multiple of it
 
 
 def check_shape(tensor: torch.Tensor, shape: Sequence[int], what: str) -> None:
+    if not isinstance(tensor, torch.Tensor):
+        raise CompllError(f"`{what}` needs a tensor, got {type(tensor).__name__}")
     if tuple(tensor.shape) != tuple(shape):
         raise CompllError(f"`{what}` needs shape {tuple(shape)}, got {tuple(tensor.shape)}")
 
@@ -43,6 +45,8 @@ def check_device(tensor: torch.Tensor, device: torch.device, what: str) -> None:
 
 def check_bytes(buffer: torch.Tensor, nbytes: int, device: torch.device, *, owner: str) -> None:
     """A payload buffer of the program `owner`: contiguous, 1-D, uint8, of exactly `nbytes`, on `device`."""
+    if not isinstance(buffer, torch.Tensor):
+        raise CompllError(f"payload of `{owner}` needs a tensor, got {type(buffer).__name__}")
     if buffer.dtype != torch.uint8 or buffer.dim() != 1 or not buffer.is_contiguous():
         raise CompllError(
             f"payload of `{owner}` needs a contiguous 1-D torch.uint8 tensor, got {buffer.dim()}-D {buffer.dtype}"

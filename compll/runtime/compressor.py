@@ -14,7 +14,7 @@ import torch
 import compll
 from compll.codegen.feedback_form import LAZY
 from compll.diagnostics import CompllError
-from compll.runtime import operators
+from compll.runtime import arguments, operators
 from compll.runtime.batch import Item, run_batch
 from compll.runtime.buffers import encode_arrays, new_payload, out_buffer
 from compll.runtime.checks import check_bytes, check_dense, check_device, check_float, check_held, check_shape
@@ -51,6 +51,8 @@ class Compressor(Specialized):
 
     def init_state(self, grad: torch.Tensor, key: Key | None = None) -> State:
         """The residual (zeros) and the program's states before the first step, on the gradient's device."""
+        arguments.check_tensor(grad, "grad")
+        key = arguments.key_of(key)
         sized = self.sized(grad.shape, grad.dtype)
         device = self._device(grad)
         residual = torch.zeros(grad.shape, dtype=torch.float32, device=grad.device) if self.feedback else None
@@ -58,7 +60,7 @@ class Compressor(Specialized):
         for layout in sized.states:
             if layout.initial is not None and sized.numel:
                 arrays = {f"state_{layout.name}": states[layout.name]}
-                run_batch(self._program, device, layout.initial, [Item(sized, arrays, key or Key())])
+                run_batch(self._program, device, layout.initial, [Item(sized, arrays, key)])
         return State(residual=residual, states=states, previous=self._previous(sized, grad))
 
     def encode(
@@ -71,8 +73,9 @@ class Compressor(Specialized):
         """
         if torch.compiler.is_dynamo_compiling():
             return operators.traced_encode(self, grad, state, key or Key(), out)
+        key = arguments.key_of(key)
         states = [self.init_state(grad, key) if state is None else state]
-        return self.encode_batch([grad], states, [key or Key()], None if out is None else [out])[0]
+        return self.encode_batch([grad], states, [key], None if out is None else [out])[0]
 
     def payload(self, buffer: torch.Tensor | bytes, like: torch.Tensor, key: Key | None = None) -> Payload:
         """Bytes from elsewhere as a payload; `key` is the sender's, which shared draws in decode use.
@@ -81,8 +84,11 @@ class Compressor(Specialized):
         is never an error: counts are clamped, indices beyond the gradient dropped.
         """
         if not isinstance(buffer, torch.Tensor):
+            arguments.check_kind(buffer, (bytes, bytearray, memoryview), "buffer", "a tensor or bytes")
             buffer = torch.tensor(list(buffer), dtype=torch.uint8)
         if not torch.compiler.is_dynamo_compiling():  # there, the operator that decodes checks
+            arguments.check_tensor(like, "like")
+            key = arguments.key_of(key)
             check_bytes(buffer, self.payload_bytes(like.shape, like.dtype), like.device, owner=self.name)
         return Payload(buffer=buffer, shape=like.shape, dtype=like.dtype, key=key or Key())
 
@@ -94,6 +100,11 @@ class Compressor(Specialized):
         With `out` it is written there (any float dtype), with `add` as well it is added to what `out` holds; one
         rounding in either case. Raises CompllError when shapes or lengths do not agree.
         """
+        if not torch.compiler.is_dynamo_compiling():
+            arguments.check_payload(payload)
+            arguments.check_flag(add, "add")
+            for what, given in (("like", like), ("out", out)):
+                arguments.check_kind(given, (torch.Tensor, type(None)), what, "a tensor or None")
         if out is None:
             if add:
                 raise CompllError("decode: `add` needs `out`, the tensor to add to")
@@ -146,6 +157,7 @@ class Compressor(Specialized):
         threads: int | None = None,
     ) -> list[Payload]:
         """`encode` of several gradients in as few launches as possible."""
+        arguments.check_threads(threads)
         encoding = self._encoding(grads, states, keys, outs)
         encoding.run(threads)
         return list(encoding.payloads)
@@ -165,6 +177,7 @@ class Compressor(Specialized):
         the same on every rank after the last round: nothing is left to exchange, every rank decodes its own payload,
         alone, and has the mean over all ranks. Other payloads travel as those of `encode`.
         """
+        arguments.check_threads(threads)
         encoding = self._encoding(grads, states, keys, outs)
         return Rounds(encoding.payloads, encoding.rounds(threads))
 
@@ -182,6 +195,8 @@ class Compressor(Specialized):
         `mean` divides the sum once by the number of ranks, those without a gradient included. `add` starts from what
         `outs` hold. Sums are in f32 and rounded once.
         """
+        arguments.check_threads(threads)
+        arguments.check_decoded(payloads, outs)
         if outs:
             device = self._device(outs[0])
             merger = Merger(program=self._program, device=device, sized=self.sized, threads=threads)
@@ -197,6 +212,7 @@ class Compressor(Specialized):
         outs: Sequence[torch.Tensor] | None,
     ) -> Encoding:
         """Check and gather what an encode of these gradients reads and writes."""
+        arguments.check_encoded(grads, states, keys, outs)
         payloads, items = [], []
         for grad, state, key, out in zip(grads, states, keys, outs or [None] * len(grads), strict=True):
             check_dense(grad, "grad")

@@ -30,6 +30,8 @@ def load(name_or_path: str | os.PathLike[str], /, backend: str = "auto", **param
 
 def read_source(name_or_path: str | os.PathLike[str]) -> SourceFile:
     """The text of a built-in program or of a file. Raises CompllError when there is none or it is not UTF-8 text."""
+    if not isinstance(name_or_path, (str, os.PathLike)):
+        raise CompllError(f"a program needs a name or a path, got {type(name_or_path).__name__}")
     text = os.fspath(name_or_path)
     if text.endswith(SUFFIX) or os.sep in text:
         return _read_file(Path(text))
@@ -51,6 +53,8 @@ def _read_file(path: Path) -> SourceFile:
             text = file.read(MAX_CHARACTERS + 1)
     except UnicodeDecodeError:
         raise CompllError(f"`{path}` needs to be UTF-8 text, got other bytes") from None
+    except ValueError:  # a zero character in the name
+        raise CompllError(f"no file can be called {str(path)!r}") from None
     except OSError as problem:
         raise CompllError(f"cannot read `{path}`: {(problem.strerror or str(problem)).lower()}") from None
     if len(text) > MAX_CHARACTERS:

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 import torch
 
 from compll.codegen.driver import Compilation
+from compll.runtime.arguments import check_kind
 from compll.runtime.batch import Item, run_batch
 from compll.runtime.buffers import accumulator, store
 from compll.runtime.checks import aligned, check_bytes
 from compll.runtime.devices.base import Device, Sums
+from compll.runtime.key import Key
 from compll.runtime.payload import Payload
 from compll.runtime.program import Program, Sized
 from compll.runtime.rounding import divide
@@ -76,6 +78,7 @@ class Merger:
     def _item(self, payload: Payload, out: torch.Tensor) -> Item:
         sized = self.sized(payload.shape, payload.dtype)
         check_bytes(payload.buffer, sized.payload_nbytes, out.device, owner=self.program.name)
+        check_kind(payload.key, Key, "payload.key", "a compll.Key")
         return Item(sized, {"payload": aligned(payload.buffer), "out": out}, payload.key)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
 from compll.diagnostics import CompllError, UnsupportedError
+from compll.runtime.key import WORD_LIMIT
 from compll.runtime.plan import COMPRESSED
 
 ALLOWED: dict[str, tuple[str, ...]] = {
@@ -65,15 +67,21 @@ class SyncOptions:
     def __post_init__(self) -> None:
         for name, allowed in ALLOWED.items():
             value = getattr(self, name)
-            if value not in allowed:
+            if not isinstance(value, str) or value not in allowed:
                 raise CompllError(f"option `{name}` needs one of {', '.join(allowed)}, got {value!r}")
             works = WORKING.get(name, allowed)
             if value not in works:
                 raise UnsupportedError(f"{name}={value!r} is not there yet; what works is {', '.join(works)}")
         if self.node_size is not None:
             _check_count("node_size", self.node_size, least=1)
-        for name in ("start_step", "min_numel"):
+        for name in ("start_step", "min_numel", "seed"):
             _check_count(name, getattr(self, name))
+        if self.seed >= WORD_LIMIT:
+            raise CompllError(f"option `seed` needs a whole number below {WORD_LIMIT}, got {self.seed}")
+        if not isinstance(self.debug, bool):
+            raise CompllError(f"option `debug` needs True or False, got {self.debug!r}")
+        if not isinstance(self.plan, (str, os.PathLike)):
+            raise CompllError(f"option `plan` needs 'all', 'auto' or the path of a plan, got {self.plan!r}")
 
 
 def _check_count(name: str, value: object, least: int = 0) -> None:

@@ -11,6 +11,7 @@ import torch
 from compll.codegen import ir
 from compll.diagnostics import CompllError
 from compll.dsl.parameters import parameter_values
+from compll.runtime.arguments import check_flag, check_kind, check_tensor, shape_of
 from compll.runtime.devices import device_at, open_device
 from compll.runtime.devices.base import Device
 from compll.runtime.program import ANY_SHAPE, Program, SectionLayout, Sized, Values, reduces_inside
@@ -87,6 +88,7 @@ class Specialized:
 
     def with_feedback(self, feedback: bool) -> Self:
         """The same program with error feedback on or off, whatever it declares."""
+        check_flag(feedback, "feedback")
         return type(self)(
             self._program, values=self._values, defaults=self._defaults, backend=self.backend, feedback=feedback
         )
@@ -97,7 +99,8 @@ class Specialized:
 
     def sized(self, shape: Sequence[int], dtype: torch.dtype = torch.float32) -> Sized:
         """The compilation, environment, sections and states for a shape."""
-        key = (torch.Size(shape), dtype)
+        key = (shape_of(shape), dtype)
+        check_kind(dtype, torch.dtype, "dtype", "a torch.dtype")
         if key not in self._sizes:
             self._sizes[key] = self._program.sized(*key, self._values, self._defaults)
         return self._sizes[key]
@@ -108,6 +111,7 @@ class Specialized:
 
     def compile(self, grad: torch.Tensor) -> None:
         """Compile and load now what encode and decode of such a gradient need, and not at their first call."""
+        check_tensor(grad, "grad")
         compilation = self.sized(grad.shape, grad.dtype).compilation
         encoders = [f.name for f in compilation.program.functions if f.name.startswith("encode")]
         unused = {*encoders} - {compilation.feedback_function if self.feedback else "encode"}
@@ -117,6 +121,7 @@ class Specialized:
 
     def round_sizes(self, grad: torch.Tensor) -> tuple[int, ...]:
         """How many f32 elements each round of `encode_rounds` reduces for such a gradient; compiles what is needed."""
+        check_tensor(grad, "grad")
         sized = self.sized(grad.shape, grad.dtype)
         function = sized.compilation.feedback_function if self.feedback else "encode"
         return self._program.round_sizes(self._device(grad), sized, function)

@@ -39,6 +39,10 @@ class State:
     def __init__(
         self, *, residual: torch.Tensor | None, states: dict[str, torch.Tensor], previous: Previous | None = None
     ) -> None:
+        if not isinstance(residual, (torch.Tensor, type(None))):
+            raise CompllError(f"`residual` needs a tensor or None, got {type(residual).__name__}")
+        if not isinstance(states, Mapping):
+            raise CompllError(f"`states` needs a dictionary of tensors, got {type(states).__name__}")
         self.held = residual
         self.states = states
         self.previous = previous
@@ -78,6 +82,8 @@ class State:
 
     def copy_from(self, other: State) -> None:
         """Take over the values of a state of the same program and shape, and the form that its residual has."""
+        if not isinstance(other, State):
+            raise CompllError(f"a state copies from a compll.State, got {type(other).__name__}")
         if self.held is not None and other.held is not None:
             self.held.copy_(other.held)
         for name, tensor in self.states.items():
