@@ -48,6 +48,8 @@ BOOL = DType("bool", "bool", 1)
 
 MAX_PACKED_BITS = 16
 
+F32_OVERFLOW = float.fromhex("0x1.ffffffp+127")  # half a step above the largest f32: rounds to infinity
+
 
 def uint(bits: int) -> DType:
     """The unsigned integer of 1..16 or 32 bits."""

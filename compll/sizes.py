@@ -154,7 +154,7 @@ def evaluate(size: Size, environment: Mapping[str, float]) -> float:
     try:
         return _value(size, environment)
     except (ArithmeticError, ValueError) as problem:
-        raise CompllError(f"size `{size}` has no value: {problem}") from None
+        raise CompllError(f"size `{size}` has no value: {problem.args[-1]}") from None
     except TypeError:  # a complex number, as of pow(-8, 0.5)
         raise CompllError(f"size `{size}` has no value: it is no real number") from None
 

@@ -10,7 +10,7 @@ from compll.dsl.check_sizes import mentions_size
 from compll.dsl.check_types import computes_as
 from compll.dsl.context import Context
 from compll.dsl.types import ArrayType, Dimension, ElementType, Poison, Type
-from compll.dtypes import BOOL, F32, I32, U32, DType
+from compll.dtypes import BOOL, F32, F32_OVERFLOW, I32, U32, DType
 
 
 def scalar(element: ElementType) -> ArrayType:
@@ -57,7 +57,7 @@ def number(context: Context, literal: ast.Number, expected: ElementType | None) 
 
 
 def _float(context: Context, literal: ast.Number, target: DType) -> ast.Expression:
-    if 3.5e38 < abs(literal.value) < float("inf"):
+    if F32_OVERFLOW <= abs(literal.value) < float("inf"):
         return context.wrong(literal, "E0108", f"{literal.span.text} does not fit f32, whose values reach 3.4e38")
     return replace(literal, type=scalar(target))
 

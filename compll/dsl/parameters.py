@@ -10,7 +10,7 @@ from compll.diagnostics import CompllError, Diagnostic, Span
 from compll.dsl import ast
 from compll.dsl.scope import did_you_mean
 from compll.dsl.types import SizeType
-from compll.dtypes import NAMED
+from compll.dtypes import F32_OVERFLOW, NAMED
 from compll.sizes import Num
 
 Value = float | int | bool
@@ -88,7 +88,7 @@ def converted(parameter: ast.Parameter, value: object, span: Span | None = None)
 
 
 _NEEDS = {
-    "f32": "a number",
+    "f32": "an f32 number",
     "i32": "a whole number from -2147483648 to 2147483647",
     "u32": "a whole number from 0 to 4294967295",
     "bool": "true or false",
@@ -112,7 +112,8 @@ def _as_float(value: object) -> float | None:
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         return None
-    return None if math.isnan(number) or isinstance(value, str) else number
+    beyond = F32_OVERFLOW <= abs(number) < math.inf
+    return None if math.isnan(number) or beyond or isinstance(value, str) else number
 
 
 def _as_int(value: object, low: int, high: int) -> int | None:

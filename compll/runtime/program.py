@@ -13,6 +13,7 @@ import torch
 
 from compll.codegen import ir
 from compll.codegen.driver import Compilation
+from compll.codegen.extents import check_extents
 from compll.codegen.interpret import size_environment
 from compll.codegen.positions import check_positions
 from compll.codegen.specialize import choose_alternatives, environment, static_parameters
@@ -34,7 +35,7 @@ TENSOR_DTYPES = {
 
 Values = Mapping[str, float | int | bool]
 
-#: Traits and feedback depend on parameters, not on the shape; this one stands for any.
+#: Of a gradient without elements, which no program sees: sizes are those of this shape.
 ANY_SHAPE = torch.Size((64, 64))
 
 
@@ -115,11 +116,13 @@ class Program:
     def _make_sized(self, shape: torch.Size, dtype: torch.dtype, values: Values, defaults: Values) -> Sized:
         numel = math.prod(shape)
         variables = environment(self.module, tuple(shape) if numel else tuple(ANY_SHAPE), values)
-        folded = {name: values[name] if name in self._static else defaults[name] for name in values}
+        folded = self._folded(values, defaults)
         alternatives = choose_alternatives(self.module, variables)
         if numel:
             check_positions(self.module, alternatives, variables)
-        compilation = self._compilation(tuple(folded.items()), alternatives, GRADIENT_DTYPES[dtype])
+        compilation = self._compilation(folded, alternatives, GRADIENT_DTYPES[dtype])
+        if numel:
+            check_extents(compilation.program, size_environment(compilation.program, variables))
         sections, header, nbytes = tuple(_sections(compilation, variables)), 0, 4 * numel
         if compilation.program.fields:
             header, nbytes = compilation.layout.header_bytes, extent(compilation.layout.nbytes, variables)
@@ -132,6 +135,15 @@ class Program:
             states=tuple(_states(compilation.program, variables, numel)),
             sections=sections if numel else (),
         )
+
+    def at_any_shape(self, values: Values, defaults: Values) -> ir.Program:
+        """What is the same at every shape: traits, feedback, collectives, names. Alternatives are the first ones."""
+        alternatives = tuple(0 for field in self.compressor.payload if len(field.alternatives) > 1)
+        with self._lock:
+            return self._compilation(self._folded(values, defaults), alternatives, "f32").program
+
+    def _folded(self, values: Values, defaults: Values) -> tuple[tuple[str, float | int | bool], ...]:
+        return tuple((name, values[name] if name in self._static else defaults[name]) for name in values)
 
     def _compilation(
         self, values: tuple[tuple[str, float | int | bool], ...], alternatives: tuple[int, ...], gradient_dtype: str

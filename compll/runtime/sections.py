@@ -11,21 +11,18 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from compll.runtime.compressor import Compressor
-from compll.runtime.program import ANY_SHAPE
 from compll.runtime.rounding import divide, round_into
-
-SUMMABLE = (torch.float32, torch.float16, torch.bfloat16)
 
 
 def why_not_added(compressor: Compressor) -> str:
     """Why payloads of this program cannot be added as they are; empty if they can."""
     if "linear" not in compressor.traits:
         return f"`{compressor.name}` does not declare `trait linear`"
-    if compressor.sized(ANY_SHAPE).header_bytes:
-        return f"`{compressor.name}` has a bounded field"
-    for section in compressor.sections(ANY_SHAPE):
-        if section.dtype not in SUMMABLE:
-            return f"field `{section.name}` of `{compressor.name}` is no float"
+    for field in compressor.at_any_shape.fields:
+        if field.count_of:
+            return f"`{compressor.name}` has a bounded field"
+        if field.dtype.kind != "float":
+            return f"field `{field.name}` of `{compressor.name}` is no float"
     return ""
 
 

@@ -14,7 +14,7 @@ from compll.dsl.parameters import parameter_values
 from compll.runtime.arguments import check_flag, check_kind, check_tensor, shape_of
 from compll.runtime.devices import device_at, open_device
 from compll.runtime.devices.base import Device
-from compll.runtime.program import ANY_SHAPE, Program, SectionLayout, Sized, Values, reduces_inside
+from compll.runtime.program import Program, SectionLayout, Sized, Values, reduces_inside
 
 BACKENDS = ("auto", "reference", "cpu", "emulator", "cuda")
 
@@ -51,33 +51,34 @@ class Specialized:
         return self._program.source_hash
 
     @cached_property
-    def _any(self) -> ir.Program:
-        return self.sized(ANY_SHAPE).compilation.program
+    def at_any_shape(self) -> ir.Program:
+        """What is the same at every shape: traits, feedback, collectives, names."""
+        return self._program.at_any_shape(self._values, self._defaults)
 
     @property
     def traits(self) -> frozenset[str]:
         """The traits that hold for these parameter values."""
-        return frozenset(self._any.traits)
+        return frozenset(self.at_any_shape.traits)
 
     @property
     def feedback(self) -> bool:
         """Whether encode keeps what it did not send in a residual."""
-        return self._any.feedback if self._feedback is None else self._feedback
+        return self.at_any_shape.feedback if self._feedback is None else self._feedback
 
     @property
     def keeps_states(self) -> bool:
         """Whether the program has states of its own beside the residual."""
-        return bool(self._any.states)
+        return bool(self.at_any_shape.states)
 
     @property
     def reduces_inside(self) -> bool:
         """Whether encode has a collective of its own; alone, that is the identity."""
-        return reduces_inside(self._any)
+        return reduces_inside(self.at_any_shape)
 
     @property
     def replicated(self) -> bool:
         """Whether encode in rounds ends with one result on all ranks, so that no payload has to travel."""
-        return self.reduces_inside and not self._any.fields
+        return self.reduces_inside and not self.at_any_shape.fields
 
     def with_params(self, **params: object) -> Self:
         """The same program with some parameters changed. Raises CompllError as `load` does."""

@@ -126,3 +126,9 @@ def test_shipped_programs_are_far_below(path: Path, monkeypatch: pytest.MonkeyPa
     functions = {f.name: f for f in module.compressor.functions}
     check_limits(module.compressor, functions, call_graph(functions))
     check(module)
+
+
+def test_numbers_beyond_f32() -> None:
+    assert refused(wrapped("return g * 3.45e38;")).message == "3.45e38 does not fit f32, whose values reach 3.4e38"
+    problem = refused(wrapped("return g * p;", "param p: f32 = 1e300;"))
+    assert problem.message == "parameter `p` needs an f32 number, got 1e+300"

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Union
 
 from compll.codegen import ir
-from compll.diagnostics import InternalError
+from compll.diagnostics import CompllError, InternalError
 from compll.dsl import ast
 from compll.dsl.types import ArrayType, Bounded, Dimension, ElementType, RecordType, SizeType, SymbolicUint, Type
-from compll.dtypes import DType, uint
+from compll.dtypes import MAX_PACKED_BITS, DType, uint
 from compll.sizes import Num, Size, Var, evaluate, substitute
 
 #: What a name can stand for: an array or scalar value, the fields of a record, or a statement of the current body.
@@ -95,7 +95,10 @@ class Context:
     def dtype(self, element: ElementType) -> DType:
         """The concrete element type; a symbolic width has a value once parameters are folded in."""
         if isinstance(element, SymbolicUint):
-            return uint(int(evaluate(substitute(element.width, self.sizes.fixed), {})))
+            width = evaluate(substitute(element.width, self.sizes.fixed), {})
+            if not width.is_integer() or not 1 <= width <= MAX_PACKED_BITS and width != 32:
+                raise CompllError(f"`uint<{element.width}>` needs 1 to {MAX_PACKED_BITS} or 32 bits, got {width:g}")
+            return uint(int(width))
         return element
 
     def shape(self, dimensions: Iterable[Dimension]) -> tuple[tuple[Size, ...], str | None]:

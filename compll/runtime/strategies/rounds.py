@@ -19,7 +19,6 @@ from compll.runtime.compressor import Compressor
 from compll.runtime.dealing import dealt
 from compll.runtime.envelope import ABSENT, FINITE, SOUND, WHOLE, counted, votes, where_finite
 from compll.runtime.payload import Payload
-from compll.runtime.program import ANY_SHAPE
 from compll.runtime.rounding import divide
 from compll.runtime.rounds import Rounds
 from compll.runtime.strategies.allgather import Gathering
@@ -46,7 +45,7 @@ class InRounds(Unshared):
 
 
 def _rounds_of(compressor: Compressor) -> int:
-    operations = compressor.sized(ANY_SHAPE).compilation.program.function("encode").operations
+    operations = compressor.at_any_shape.function("encode").operations
     return sum(isinstance(operation, ir.AllReduce) for operation in operations)
 
 
