@@ -14,6 +14,7 @@ from compll.cli.arguments import Json, Params, Programs
 from compll.cli.output import console, show_error, show_warnings, write_json
 from compll.cli.values import Value, parse_params
 from compll.diagnostics import CompllError
+from compll.runtime.devices import skipped_devices
 from compll.runtime.devices.sanitizers import SANITIZERS
 from compll.runtime.load import read_source
 from compll.runtime.program import Program
@@ -62,6 +63,8 @@ def _check_one(
         _show_violation(result)
     report = report.with_results(found)
     _show(report)
+    if backends is None:
+        _show_skipped()
     return report.as_json()
 
 
@@ -87,6 +90,11 @@ def _show(report: Report) -> None:
     out.print(table)
     for key, value in report.profile.items():
         out.print(f"  {key:16} {_shown(value)}")
+
+
+def _show_skipped() -> None:
+    skipped = (f"{name} ({reason})" for name, reason in skipped_devices().items())
+    console().print(f"  not checked on {', '.join(skipped)}")
 
 
 def _shown(value: object) -> str:

@@ -12,7 +12,7 @@ Number = Union[int, float]
 Value = Union[bool, int, float, str, Mapping[int, Number]]
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|inf)"
-_SCHEDULE = re.compile(rf"{_NUMBER}(?:/\d+:{_NUMBER})+")
+_SCHEDULE = re.compile(rf"{_NUMBER}(?:/\d{{1,18}}:{_NUMBER})+")
 
 
 def parse_params(items: Iterable[str], whose: str) -> dict[str, Value]:
@@ -53,11 +53,11 @@ def show_value(value: Value) -> str:
 
 
 def _number(text: str) -> Number:
-    return int(text) if re.fullmatch(r"[+-]?\d+", text) else float(text)
+    return int(text) if re.fullmatch(r"[+-]?\d{1,18}", text) else float(text)
 
 
 def parse_shape(text: str) -> tuple[int, ...]:
     """`4096x1024`, `64x3x3x3` or `1000000`. Raises CompllError on anything else."""
-    if not re.fullmatch(r"\d+(x\d+)*", text):
+    if not re.fullmatch(r"\d{1,18}(x\d{1,18})*", text):
         raise CompllError(f"a shape needs the form ROWSxCOLS or N, got `{text}`")
     return tuple(int(extent) for extent in text.split("x"))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import compll
+from compll.battery import Report
 from compll.cli import main
 
 GOOD = """// sends the sign and the mean magnitude
@@ -52,6 +53,17 @@ def test_check_of_a_good_program(folder: Path) -> None:
     assert report["backends"] == ["reference"]
     assert {"law", "backend", "ok", "detail"} <= report["laws"][0].keys()
     assert report["profile"]["bits_per_element"] == pytest.approx(1, abs=0.01)
+
+
+def test_check_says_which_backends_it_left_out(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nothing = Report(file="good.cll", compressor="signs", backends=(), laws=(), profile={})
+    monkeypatch.setattr("compll.cli.check.run_battery", lambda *given, **named: nothing)
+    assert run("check", "good.cll") == 0
+    assert "not checked on emulator (slow, only by its name: --backend emulator)" in capsys.readouterr().out
+    assert run("check", "good.cll", "--backend", "emulator") == 0
+    assert "not checked" not in capsys.readouterr().out
 
 
 def test_check_shows_the_broken_law_and_exits_with_1(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

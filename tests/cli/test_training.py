@@ -28,7 +28,7 @@ from compll.diagnostics import CompllError
     [
         ("true", True), ("false", False), ("3", 3), ("-2", -2), ("0.5", 0.5), (".5", 0.5), ("1e-3", 1e-3),
         ("inf", float("inf")), ("on", "on"), ("a/b.json", "a/b.json"), ("0.25/100:0.01", {0: 0.25, 100: 0.01}),
-        ("4/10:2/20:1", {0: 4, 10: 2, 20: 1}),
+        ("4/10:2/20:1", {0: 4, 10: 2, 20: 1}), ("9" * 5000, float("inf")),
     ],
 )  # fmt: skip
 def test_values(text: str, value: object) -> None:

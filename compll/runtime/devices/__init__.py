@@ -37,6 +37,12 @@ def available_devices() -> tuple[str, ...]:
     return tuple(name for name in _DEVICES if name not in missing and name not in _ON_REQUEST)
 
 
+def skipped_devices() -> dict[str, str]:
+    """The devices that are not among the available ones, each with the reason in a few words."""
+    slow = {name: f"slow, only by its name: --backend {name}" for name in _ON_REQUEST}
+    return {**slow, **missing_devices()}
+
+
 def open_device(name: str) -> Device:
     """The device `name`; "auto" is the cpu, or the reference device (with a warning) where nothing can be compiled.
 
