@@ -60,6 +60,7 @@ def shipped(name: str) -> str:
 
 def test_identifiers_are_legal_and_new() -> None:
     assert [identifier(n) for n in ("a", "int", "a.b", "1st", "")] == ["a", "int_", "a_b", "v1st", "v"]
+    assert [identifier(n) for n in ("EOF", "__func__", "threadIdx", "K")] == ["EOF_", "v__func__", "threadIdx_", "K"]
     names = Names(("row",))
     assert [names.fresh(n) for n in ("row", "x", "x", "x", "x_2")] == ["row_2", "x", "x_2", "x_3", "x_2_2"]
 

@@ -12,17 +12,25 @@ _KEYWORDS = frozenset(
     friend goto if inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected
     public register reinterpret_cast requires restrict return short signed sizeof static static_assert static_cast
     struct switch template this thread_local throw true try typedef typeid typename union unsigned using virtual void
-    volatile wchar_t while xor xor_eq main std compll assert errno linux unix NULL
+    volatile wchar_t while xor xor_eq main std compll assert errno linux unix
+    threadIdx blockIdx blockDim gridDim warpSize
     """.split()
 )
 
 
+#: How C's headers spell macros (`EOF`, `NAN`, `INT_MAX`), which no scope keeps out.
+_MACRO = re.compile(r"[A-Z][A-Z0-9_]+")
+
+
 def identifier(name: str) -> str:
-    """The name with every character C does not know replaced, and an underscore behind a keyword."""
+    """The name with every character C does not know replaced, and an underscore behind what means something already.
+
+    What begins with an underscore (`__func__`) is the compiler's, and gets a letter before it.
+    """
     text = re.sub(r"[^0-9A-Za-z_]", "_", name)
-    if not text or text[0].isdigit():
+    if not text or text[0].isdigit() or text[0] == "_":
         text = f"v{text}"
-    return f"{text}_" if text in _KEYWORDS else text
+    return f"{text}_" if text in _KEYWORDS or _MACRO.fullmatch(text) else text
 
 
 class Names:
