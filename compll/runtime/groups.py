@@ -13,7 +13,6 @@ import torch
 import torch.distributed as dist
 
 from compll.diagnostics import CompllError, UnsupportedError
-from compll.runtime.arguments import check_kind
 from compll.runtime.collectives import TorchCollectives, gather_into
 from compll.runtime.streams import Streams
 
@@ -26,7 +25,6 @@ def check_groups(parent: dist.ProcessGroup, device: torch.device, own: dist.Proc
     """Raise UnsupportedError for a group that does not reach the device, CompllError where `own` is the DDP object's
     `parent` or has other ranks."""
     _check_reaches(parent, device, "the DDP object's")
-    check_kind(own, (dist.ProcessGroup, type(None)), "process_group", "a torch.distributed.ProcessGroup or None")
     if own is None:
         return
     if own is parent:

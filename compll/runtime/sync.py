@@ -15,6 +15,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from compll.diagnostics import CompllError, UnsupportedError
+from compll.runtime.arguments import check_kind
 from compll.runtime.checkpoint import check_identity, check_states, saved_state
 from compll.runtime.compressor import Compressor
 from compll.runtime.devices import device_at
@@ -166,7 +167,9 @@ class SyncState:
         device = device_of({spec.name: parameter.device for parameter, spec in self._table.items()})
         device_at(device, compressor.backend, "gradients of this model")
         check_plan(device, self.options.plan)
-        check_groups(ddp.process_group, device, self.options.process_group)
+        own = self.options.process_group
+        check_kind(own, (dist.ProcessGroup, type(None)), "process_group", "a torch.distributed.ProcessGroup or None")
+        check_groups(ddp.process_group, device, own)
         others = ", ".join(other_collectives(ddp.module, ddp.find_unused_parameters))
         if others and device.type == "cuda":
             log.warning("%s: DDP's collectives run beside compll's on the GPU, see docs/training.md", others)
