@@ -42,31 +42,33 @@ class Meeting:
         try:
             result = work()
         except BaseException as problem:
-            self._set(self._rank, FAILED + (str(problem) or type(problem).__name__))
+            self._say(FAILED + (str(problem) or type(problem).__name__))
             if isinstance(problem, Exception):
                 self._let_others_hear()
             raise
-        self._set(self._rank, DONE)
+        self._say(DONE)
         words = self._words()
         failed = [rank for rank, word in enumerate(words) if word.startswith(FAILED)]
         if failed:
-            self._set(f"{self._rank}/heard")
+            self._let_others_hear()
             raise CompllError(f"rank {failed[0]} cannot take part: {words[failed[0]].removeprefix(FAILED)}")
         return result
 
     def agree(self, digest: str, what: str) -> None:
         """Raise CompllError on every rank when the ranks' digests differ. `what` says what they are digests of."""
         self._round += 1
-        self._set(self._rank, digest)
+        self._say(digest)
         words = self._words()
         different = [rank for rank, word in enumerate(words) if word != words[0]]
         if different:
+            self._let_others_hear()
             raise CompllError(f"all ranks need the same {what}; it differs between rank 0 and rank {different[0]}")
 
     # --- helpers -----------------------------------------------------------------------------------------------------
 
-    def _set(self, name: object, word: str = "") -> None:
-        self._store.set(f"{self._round}/{name}", word)
+    def _say(self, word: str, ending: str = "") -> None:
+        with suppress(RuntimeError):  # the store is lost, as whoever reads there next finds out and says
+            self._store.set(f"{self._round}/{self._rank}{ending}", word)
 
     def _keys(self, ending: str = "") -> list[str]:
         return [f"{self._round}/{rank}{ending}" for rank in range(self._world_size)]
@@ -97,7 +99,7 @@ class Meeting:
         )
 
     def _let_others_hear(self) -> None:
-        """Who ends now may take the store along."""
-        self._set(f"{self._rank}/heard")
+        """Who raises now may end the process, and take the store along before all have read it."""
+        self._say("", "/heard")
         with suppress(RuntimeError):
             self._store.wait(self._keys("/heard"), TO_BE_HEARD)
