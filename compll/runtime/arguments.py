@@ -1,5 +1,5 @@
 """What public calls need of their arguments, whatever these turn out to be: each function raises CompllError with the
-argument's name, the need and what was found. Knows no shape rule; what tensors must be is in `checks`."""
+argument's name, the need and what was found. Kinds and tensors as such are in `checks`."""
 
 from __future__ import annotations
 
@@ -10,29 +10,10 @@ from typing import Any
 import torch
 
 from compll.diagnostics import CompllError
-from compll.runtime.checks import check_float, check_shape
+from compll.runtime.checks import check_float, check_kind, check_shape, check_tensor, shown
 from compll.runtime.key import Key
 from compll.runtime.payload import Payload
 from compll.runtime.state import State
-
-MAX_SHOWN = 60  # characters of a value
-
-
-def shown(value: object) -> str:
-    """A value in a message: itself where it is short and plain, else its type."""
-    plain = value is None or isinstance(value, (bool, int, float, str, bytes, list, tuple, dict))
-    text = repr(value) if plain else ""
-    return text if 0 < len(text) <= MAX_SHOWN else f"an object of type {type(value).__name__}"
-
-
-def check_kind(value: object, kind: type | tuple[type, ...], what: str, need: str) -> None:
-    """`need` is the kind in words."""
-    if not isinstance(value, kind):
-        raise CompllError(f"`{what}` needs {need}, got {shown(value)}")
-
-
-def check_tensor(value: object, what: str) -> None:
-    check_kind(value, torch.Tensor, what, "a tensor")
 
 
 def check_flag(value: object, what: str) -> None:

@@ -1,4 +1,4 @@
-"""What a call needs of its tensors, in one voice: each function returns nothing or raises CompllError."""
+"""What a call needs of kinds and of tensors, in one voice: each check returns nothing or raises CompllError."""
 
 from __future__ import annotations
 
@@ -9,11 +9,28 @@ import torch
 from compll.diagnostics import CompllError
 
 ALIGNMENT = 4  # bytes; every section of a payload starts at a multiple of it
+MAX_SHOWN = 60  # characters of a value
+
+
+def shown(value: object) -> str:
+    """A value in a message: itself where it is short and plain, else its type."""
+    plain = value is None or isinstance(value, (bool, int, float, str, bytes, list, tuple, dict))
+    text = repr(value) if plain else ""
+    return text if 0 < len(text) <= MAX_SHOWN else f"an object of type {type(value).__name__}"
+
+
+def check_kind(value: object, kind: type | tuple[type, ...], what: str, need: str) -> None:
+    """`need` is the kind in words."""
+    if not isinstance(value, kind):
+        raise CompllError(f"`{what}` needs {need}, got {shown(value)}")
+
+
+def check_tensor(value: object, what: str) -> None:
+    check_kind(value, torch.Tensor, what, "a tensor")
 
 
 def check_shape(tensor: torch.Tensor, shape: Sequence[int], what: str) -> None:
-    if not isinstance(tensor, torch.Tensor):
-        raise CompllError(f"`{what}` needs a tensor, got {type(tensor).__name__}")
+    check_tensor(tensor, what)
     if tuple(tensor.shape) != tuple(shape):
         raise CompllError(f"`{what}` needs shape {tuple(shape)}, got {tuple(tensor.shape)}")
 
@@ -46,7 +63,7 @@ def check_device(tensor: torch.Tensor, device: torch.device, what: str) -> None:
 def check_bytes(buffer: torch.Tensor, nbytes: int, device: torch.device, *, owner: str) -> None:
     """A payload buffer of the program `owner`: contiguous, 1-D, uint8, of exactly `nbytes`, on `device`."""
     if not isinstance(buffer, torch.Tensor):
-        raise CompllError(f"payload of `{owner}` needs a tensor, got {type(buffer).__name__}")
+        raise CompllError(f"payload of `{owner}` needs a tensor, got {shown(buffer)}")
     if buffer.dtype != torch.uint8 or buffer.dim() != 1 or not buffer.is_contiguous():
         raise CompllError(
             f"payload of `{owner}` needs a contiguous 1-D torch.uint8 tensor, got {buffer.dim()}-D {buffer.dtype}"

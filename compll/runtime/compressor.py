@@ -17,7 +17,16 @@ from compll.diagnostics import CompllError
 from compll.runtime import arguments, operators
 from compll.runtime.batch import Item, run_batch
 from compll.runtime.buffers import encode_arrays, new_payload, out_buffer
-from compll.runtime.checks import check_bytes, check_dense, check_device, check_float, check_held, check_shape
+from compll.runtime.checks import (
+    check_bytes,
+    check_dense,
+    check_device,
+    check_float,
+    check_held,
+    check_kind,
+    check_shape,
+    check_tensor,
+)
 from compll.runtime.encoding import Encoding
 from compll.runtime.handles import content_handle
 from compll.runtime.key import Key
@@ -51,7 +60,7 @@ class Compressor(Specialized):
 
     def init_state(self, grad: torch.Tensor, key: Key | None = None) -> State:
         """The residual (zeros) and the program's states before the first step, on the gradient's device."""
-        arguments.check_tensor(grad, "grad")
+        check_tensor(grad, "grad")
         key = arguments.key_of(key)
         sized = self.sized(grad.shape, grad.dtype)
         device = self._device(grad)
@@ -84,10 +93,10 @@ class Compressor(Specialized):
         is never an error: counts are clamped, indices beyond the gradient dropped.
         """
         if not isinstance(buffer, torch.Tensor):
-            arguments.check_kind(buffer, (bytes, bytearray, memoryview), "buffer", "a tensor or bytes")
+            check_kind(buffer, (bytes, bytearray, memoryview), "buffer", "a tensor or bytes")
             buffer = torch.tensor(list(buffer), dtype=torch.uint8)
         if not torch.compiler.is_dynamo_compiling():  # there, the operator that decodes checks
-            arguments.check_tensor(like, "like")
+            check_tensor(like, "like")
             key = arguments.key_of(key)
             check_bytes(buffer, self.payload_bytes(like.shape, like.dtype), like.device, owner=self.name)
         return Payload(buffer=buffer, shape=like.shape, dtype=like.dtype, key=key or Key())
@@ -104,7 +113,7 @@ class Compressor(Specialized):
             arguments.check_payload(payload)
             arguments.check_flag(add, "add")
             for what, given in (("like", like), ("out", out)):
-                arguments.check_kind(given, (torch.Tensor, type(None)), what, "a tensor or None")
+                check_kind(given, (torch.Tensor, type(None)), what, "a tensor or None")
         if out is None:
             if add:
                 raise CompllError("decode: `add` needs `out`, the tensor to add to")

@@ -1,6 +1,6 @@
 """Process groups of compll's own: on DDP's, its collectives would race the reducer's.
 
-Only this, `meeting`, `collectives` and `sync` call torch.distributed.
+Only this, `meeting`, `opening`, `collectives`, `exchange` and `sync` call torch.distributed.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def backend_of(group: dist.ProcessGroup, device: torch.device) -> str | None:
 
 def open_nodes(parent: dist.ProcessGroup, streams: Streams, node_size: int) -> Iterator[TorchCollectives]:
     """The collectives inside this rank's node, then those of the ranks with its place in theirs; for all ranks to take
-    together. Each is the caller's to close before the next is made, which may fail.
+    together. Each is the caller's to close as soon as it is there, since making the next may fail.
 
     Raises CompllError unless the ranks make nodes of `node_size`.
     """

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import torch
 
 from compll.codegen.driver import Compilation
-from compll.runtime.arguments import check_kind
 from compll.runtime.batch import Item, run_batch
 from compll.runtime.buffers import accumulator, store
-from compll.runtime.checks import aligned, check_bytes
+from compll.runtime.checks import aligned, check_bytes, check_kind
 from compll.runtime.devices.base import Device, Sums
 from compll.runtime.key import Key
 from compll.runtime.payload import Payload

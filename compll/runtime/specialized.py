@@ -11,7 +11,8 @@ import torch
 from compll.codegen import ir
 from compll.diagnostics import CompllError
 from compll.dsl.parameters import parameter_values
-from compll.runtime.arguments import check_flag, check_kind, check_tensor, shape_of
+from compll.runtime.arguments import check_flag, shape_of
+from compll.runtime.checks import check_kind, check_tensor
 from compll.runtime.devices import device_at, open_device
 from compll.runtime.devices.base import Device
 from compll.runtime.program import Program, SectionLayout, Sized, Values, reduces_inside

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from compll.diagnostics import CompllError
-from compll.runtime.checks import check_dense, check_shape
+from compll.runtime.checks import check_dense, check_kind, check_shape
 
 
 @dataclass(slots=True, kw_only=True)
@@ -39,10 +39,8 @@ class State:
     def __init__(
         self, *, residual: torch.Tensor | None, states: dict[str, torch.Tensor], previous: Previous | None = None
     ) -> None:
-        if not isinstance(residual, (torch.Tensor, type(None))):
-            raise CompllError(f"`residual` needs a tensor or None, got {type(residual).__name__}")
-        if not isinstance(states, Mapping):
-            raise CompllError(f"`states` needs a dictionary of tensors, got {type(states).__name__}")
+        check_kind(residual, (torch.Tensor, type(None)), "residual", "a tensor or None")
+        check_kind(states, Mapping, "states", "a dictionary of tensors")
         self.held = residual
         self.states = states
         self.previous = previous
@@ -82,8 +80,7 @@ class State:
 
     def copy_from(self, other: State) -> None:
         """Take over the values of a state of the same program and shape, and the form that its residual has."""
-        if not isinstance(other, State):
-            raise CompllError(f"a state copies from a compll.State, got {type(other).__name__}")
+        check_kind(other, State, "other", "a compll.State")
         if self.held is not None and other.held is not None:
             self.held.copy_(other.held)
         for name, tensor in self.states.items():
@@ -118,12 +115,10 @@ class State:
             tensor.copy_(theirs[name])
 
 
-def _check_like(mine: torch.Tensor, theirs: object, name: str) -> None:
+def _check_like(mine: torch.Tensor, theirs: Any, name: str) -> None:
     """Encode leaves nothing behind that is not finite, and would spread it, unless a program starts from `inf`."""
-    if not isinstance(theirs, torch.Tensor):
-        raise CompllError(f"`{name}` needs a tensor, got {type(theirs).__name__}")
-    check_dense(theirs, name)
     check_shape(theirs, mine.shape, name)
+    check_dense(theirs, name)
     if theirs.dtype != mine.dtype:
         raise CompllError(f"`{name}` needs {mine.dtype}, got {theirs.dtype}")
     broken = int((theirs.isnan() if mine.isinf().any() else theirs.isfinite().logical_not_()).sum())

@@ -15,8 +15,8 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from compll.diagnostics import CompllError, UnsupportedError
-from compll.runtime.arguments import check_kind
 from compll.runtime.checkpoint import check_identity, check_states, saved_state
+from compll.runtime.checks import check_kind
 from compll.runtime.compressor import Compressor
 from compll.runtime.devices import device_at
 from compll.runtime.executor import Bucket
