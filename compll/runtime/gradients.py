@@ -63,7 +63,7 @@ def gradient_table(module: nn.Module, min_numel: int, ignored: Iterable[str] = (
                 f"parameter `{name}` is of {parameter.dtype}, whose gradients DDP hands to a hook by halves: keep it "
                 "as real numbers, and make them complex in forward (torch.view_as_complex)"
             )
-        large = parameter.dim() >= 2 and parameter.numel() >= max(min_numel, 1)
+        large = _is_large(parameter.shape, min_numel)
         table[parameter] = GradientSpec(
             name=name,
             index=index,
@@ -77,9 +77,14 @@ def gradient_table(module: nn.Module, min_numel: int, ignored: Iterable[str] = (
 
 def left_out(specs: Iterable[GradientSpec], min_numel: int) -> str:
     """The gradients that would be compressed if their dtype were another; empty where there are none."""
-    large = (s for s in specs if len(s.shape) >= 2 and s.shape.numel() >= max(min_numel, 1))
-    names = [f"`{s.name}` ({s.dtype})" for s in large if not s.compressible]
+    large = (spec for spec in specs if _is_large(spec.shape, min_numel))
+    names = [f"`{spec.name}` ({spec.dtype})" for spec in large if not spec.compressible]
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _is_large(shape: torch.Size, min_numel: int) -> bool:
+    """Whether compressing it may pay, whatever its dtype."""
+    return len(shape) >= 2 and shape.numel() >= max(min_numel, 1)
 
 
 def _refuse_sparse(module: nn.Module) -> None:
