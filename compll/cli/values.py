@@ -11,8 +11,9 @@ from compll.diagnostics import CompllError
 Number = Union[int, float]
 Value = Union[bool, int, float, str, Mapping[int, Number]]
 
+_WHOLE = r"\d{1,18}"  # fits 64 bits
 _NUMBER = r"[+-]?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|inf)"
-_SCHEDULE = re.compile(rf"{_NUMBER}(?:/\d{{1,18}}:{_NUMBER})+")
+_SCHEDULE = re.compile(rf"{_NUMBER}(?:/{_WHOLE}:{_NUMBER})+")
 
 
 def parse_params(items: Iterable[str], whose: str) -> dict[str, Value]:
@@ -53,11 +54,11 @@ def show_value(value: Value) -> str:
 
 
 def _number(text: str) -> Number:
-    return int(text) if re.fullmatch(r"[+-]?\d{1,18}", text) else float(text)
+    return int(text) if re.fullmatch(rf"[+-]?{_WHOLE}", text) else float(text)
 
 
 def parse_shape(text: str) -> tuple[int, ...]:
     """`4096x1024`, `64x3x3x3` or `1000000`. Raises CompllError on anything else."""
-    if not re.fullmatch(r"\d{1,18}(x\d{1,18})*", text):
+    if not re.fullmatch(rf"{_WHOLE}(x{_WHOLE})*", text):
         raise CompllError(f"a shape needs the form ROWSxCOLS or N, got `{text}`")
     return tuple(int(extent) for extent in text.split("x"))

@@ -61,8 +61,8 @@ def label_in(profile: Profile, text: str) -> str:
     if exact:
         return exact[0]
     listed = ", ".join(f"`{measured[label].typed}`" for label in fitting or measured) or "no compressor"
-    problem = f"has several that `{text}` could be" if fitting else f"has no `{text}`; it has"
-    raise CompllError(f"the profile {problem}{':' * bool(fitting)} {listed}")
+    problem = f"has several that `{text}` could be:" if fitting else f"has no `{text}`; it has"
+    raise CompllError(f"the profile {problem} {listed}")
 
 
 def _request(measured: Measured) -> Request:
