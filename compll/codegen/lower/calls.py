@@ -88,7 +88,7 @@ class PrimitiveCall:
         return "axis" in self.named
 
     def operand(self, position: int) -> ir.Value:
-        """An array argument as a value of the function that operations on whole arrays take."""
+        """An array argument as a value that operations on whole arrays take."""
         return self.computing(self.arguments[position])
 
     def computing(self, expression: ast.Expression) -> ir.Value:
