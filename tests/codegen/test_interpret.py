@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from samples import Body, array, port
-from strategies import MATRICES, cases, gradients
 
 from compll.codegen import ir
 from compll.codegen.interpret import from_view, run, size_environment, to_view
@@ -18,6 +17,7 @@ from compll.codegen.philox import KeyWords
 from compll.diagnostics import InternalError
 from compll.dtypes import BOOL, F32, F64, I32, U32, uint
 from compll.sizes import Num, Var, apply
+from tests.strategies import MATRICES, cases, gradients
 
 N, K, ROWS, COLS = Var("n"), Var("k"), Var("rows"), Var("cols")
 KEY = KeyWords(seed=1, owner=2, step=3, gradient_id=4)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given, settings
-from strategies import cases
 
 from compll.codegen.text import parse_ir, print_ir
 from compll.diagnostics import CompllError
+from tests.strategies import cases
 
 EVERYTHING = """\
 // a comment line is skipped

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from illegal_programs import ILLEGAL, LEGAL
-from strategies import cases
 
 from compll.codegen import ir
 from compll.codegen.text import parse_ir
 from compll.codegen.verify import verify
 from compll.diagnostics import InternalError
 from compll.dtypes import U32
+from tests.strategies import cases
 
 
 def complaint(program: ir.Program) -> str:

@@ -7,9 +7,9 @@ import os
 import pytest
 from differential.programs_on_cpu import QUICK_FLAGS, Inputs, compiled, emulated, interpreted, unequal
 from hypothesis import HealthCheck, given, settings
-from strategies import Case, cases
 
 from compll.runtime.devices import available_devices
+from tests.strategies import Case, cases
 
 pytestmark = pytest.mark.skipif("cpu" not in available_devices(), reason="needs a C++ compiler")
 EXAMPLES = int(os.environ.get("COMPLL_EXAMPLES", "12"))
