@@ -222,8 +222,9 @@ class Compressor(Specialized):
     ) -> Encoding:
         """Check and gather what an encode of these gradients reads and writes."""
         arguments.check_encoded(grads, states, keys, outs)
+        into: Sequence[torch.Tensor | None] = outs or [None] * len(grads)
         payloads, items = [], []
-        for grad, state, key, out in zip(grads, states, keys, outs or [None] * len(grads), strict=True):
+        for grad, state, key, out in zip(grads, states, keys, into, strict=True):
             check_dense(grad, "grad")
             check_device(grad, grads[0].device, "grad")
             sized = self.sized(grad.shape, grad.dtype)
