@@ -23,7 +23,6 @@ log = logging.getLogger("compll")
 #: Under its new name where torch has it: the old one warns there on every rank.
 gather_into = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
 
-
 NOBODYS_TAG = 1  # others' messages have 0
 
 
@@ -144,8 +143,8 @@ class TorchCollectives:
     ) -> Handle:  # fmt: skip
         self._bytes_sent += (sum(sent) - sent[self._rank]) * source.element_size()
         if self._exchange is not None:
-            mine, others = _mine_and_others(output.split(list(received)), self._rank)
-            kept, given = _mine_and_others(source.split(list(sent)), self._rank)
+            mine, others = _mine_and_others(torch.split(output, list(received)), self._rank)
+            kept, given = _mine_and_others(torch.split(source, list(sent)), self._rank)
             mine.copy_(kept)
             return self._exchange.begin(others, given, done)
         work = dist.all_to_all_single(output, source, list(received), list(sent), group=self._group, async_op=True)
@@ -159,15 +158,14 @@ class TorchCollectives:
 
     def close(self, *, unfinished: bool = False) -> None:
         group, self._group = self._group, None
-        if group is None or not dist.is_initialized():
-            return
-        if unfinished and self.device.type == "cpu":
+        there = group is not None and dist.is_initialized()
+        if there and unfinished and self.device.type == "cpu":
             _disconnect(group, set(range(self._world_size)) - {self._rank})
         if self._exchange is not None:
-            self._exchange.close()
-        if unfinished and self.device.type == "cuda":
+            self._exchange.close()  # even where all groups have been destroyed: its thread is ours
+        if there and unfinished and self.device.type == "cuda":
             _abort(group)
-        elif self._closes:
+        elif there and self._closes:
             with suppress(ValueError):  # it was destroyed with all groups, and others have been made since
                 dist.destroy_process_group(group)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -158,3 +159,21 @@ def test_what_hangs_on_a_gpu_is_aborted(
     collectives.close(unfinished=unfinished)
     collectives.close(unfinished=unfinished)
     assert ends == ["aborted" if unfinished and device is GPU else "destroyed"]
+
+
+class Done:
+    def wait(self) -> None: ...
+
+
+def test_no_thread_outlives_groups_that_were_destroyed_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, result in (("get_world_size", 2), ("get_rank", 0), ("is_initialized", False)):
+        monkeypatch.setattr(groups.dist, name, lambda *given, result=result: result)
+    for name in ("isend", "irecv"):
+        monkeypatch.setattr(groups.dist, name, lambda *given, **named: Done())
+    before = threading.active_count()
+    collectives = TorchCollectives(SimpleNamespace(), HostStreams(), closes=True)
+    collectives.all_gather(torch.empty(2), torch.ones(1), lambda: None).wait()
+    assert threading.active_count() == before + 1
+    collectives.close()
+    collectives.close()
+    assert threading.active_count() == before
