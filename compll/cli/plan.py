@@ -83,11 +83,11 @@ def _predictor(
 
 def _topology(known: Profile, workers: int | None, bandwidth: str | None) -> Topology:
     """As measured; another number of workers or another bandwidth is on links, of the measured latency."""
+    measured = measured_topology(known.samples, known.workers, known.node_size)
     if bandwidth is None and workers in (None, known.workers):
-        return measured_topology(known.samples, known.workers, known.node_size)
+        return measured
     if known.workers == 1:
         raise CompllError("the profile of one worker says nothing of links: profile with --workers of 2 or more")
-    measured = measured_topology(known.samples, known.workers, known.node_size)
     link, inside = link_of(measured.everyone), link_of(measured.inside)
     bits = parse_bandwidth(bandwidth) if bandwidth else 8 * link.bandwidth
     world = World(latency=link.latency, node_size=known.node_size, inside=inside, measured=measured)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from compll.diagnostics import CompllError, InternalError
 from compll.dsl import ast
+from compll.dsl.facts import walk
 from compll.dsl.types import SizeType
 from compll.sizes import Apply, Num, Size, Var, apply, evaluate
 
@@ -22,7 +23,7 @@ def static_parameters(module: ast.Module) -> frozenset[str]:
     declared = {p.name for p in compressor.params}
     used: set[str] = set()
     for expression in _fixed_expressions(module):
-        used |= {n.name for n in _walk(expression) if isinstance(n, ast.Name)}
+        used |= {n.name for n in walk(expression) if isinstance(n, ast.Name)}
     return frozenset(declared & used)
 
 
@@ -31,23 +32,12 @@ def _fixed_expressions(module: ast.Module) -> Iterator[ast.Expression]:
     conditions = [t.condition for t in compressor.traits]
     conditions += [compressor.feedback.condition] if compressor.feedback else []
     yield from (c for c in conditions if c is not None)
-    for node in _walk(compressor):
+    for node in walk(compressor):
         match node:
             case ast.TypeName(width=width) if width is not None:
                 yield width
             case ast.Repeat(limit=limit):
                 yield limit
-
-
-def _walk(node: object) -> Iterator[object]:
-    """Every node of a tree, parents first."""
-    if isinstance(node, ast.Node):
-        yield node
-        for name in node.__dataclass_fields__:
-            yield from _walk(getattr(node, name))
-    elif isinstance(node, tuple):
-        for item in node:
-            yield from _walk(item)
 
 
 def size_expression(expression: ast.Expression) -> Size:
